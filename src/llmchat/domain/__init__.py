@@ -1,0 +1,1 @@
+"""Pure data and arithmetic: no I/O, no clock, no torch, no textual."""

@@ -1,0 +1,79 @@
+"""What a machine has. A plain value: a machine is a JSON file in a test."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from llmchat.domain.memory import CPU, Accounts, cuda
+
+Managed = Literal["none", "paged", "host-tables", "coherent", "integrated"]
+"""How a GPU reaches host memory: not usefully (Windows, WSL) / pages migrate on a fault (PCIe) / the same with
+HMM / one coherent address space over NVLink-C2C (GH200, GB200) / CPU and GPU share one pool (GB10, Jetson)."""
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    index: int
+    """CUDA index with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``."""
+    name: str
+    uuid: str = ""
+    total: int
+    """Bytes."""
+    free: int | None
+    """Bytes free now; None where the driver does not tell."""
+    capability: tuple[int, int] | None = None
+    managed: Managed = "paged"
+    read_bandwidth: float | None = None
+    """Bytes/s that a kernel reads from this GPU's memory, measured; None before calibration."""
+    link_bandwidth: float | None = None
+    """Bytes/s from pinned RAM to this GPU, measured."""
+
+
+class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the engine's environment can do. Found by the parent from package metadata, without importing."""
+
+    torch: str = ""
+    torch_cuda: str | None = None
+    """CUDA version torch was built for; None for a CPU build."""
+    transformers: str = ""
+    accelerate: str = ""
+    bitsandbytes: str | None = None
+    rmm: str | None = None
+
+
+class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All the planner knows about a machine."""
+
+    name: str = "this machine"
+    gpus: tuple[Gpu, ...] = ()
+    ram_total: int
+    ram_available: int
+    """Bytes that a new process can take: the smaller of MemAvailable and what every cgroup above leaves."""
+    ram_limit: str = ""
+    """What limits the RAM where it is not the machine: ``cgroup``."""
+    disk_free: int | None = None
+    """Bytes free where the hub cache lies."""
+    cpu: str = ""
+    cores: int = 1
+    """Cores this process may run on (affinity and cgroup quota respected)."""
+    ram_bandwidth: float | None = None
+    """Bytes/s that all cores together read in a matrix-vector product, measured."""
+    disk_bandwidth: float | None = None
+    layer_overhead: float | None = None
+    """Seconds of launches and Python per decoder layer and token, measured on the fastest device."""
+    software: Software = Software()
+    driver: str = ""
+
+    def returning(self, held: Accounts) -> HardwareProfile:
+        """This machine once the engine that holds ``held`` has ended: its bytes are free again."""
+        gpus = tuple(
+            msgspec.structs.replace(gpu, free=min(gpu.total, gpu.free + held[cuda(gpu.index)].engine))
+            if gpu.free is not None and cuda(gpu.index) in held
+            else gpu
+            for gpu in self.gpus
+        )
+        ram = held[CPU].engine if CPU in held else 0
+        return msgspec.structs.replace(
+            self, gpus=gpus, ram_available=min(self.ram_total, self.ram_available + ram)
+        )

@@ -1,0 +1,1 @@
+"""The child process: loads a plan, generates, reports. The only part that knows torch."""

@@ -1,0 +1,1 @@
+"""One runner per mechanism that can execute a plan."""

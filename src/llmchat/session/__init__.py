@@ -1,0 +1,1 @@
+"""The parent side of the engine: client, controller, probe, hub, settings, history. Knows no textual."""

@@ -1,0 +1,1 @@
+"""Screens and widgets. The only part that knows textual and rich."""

@@ -1,0 +1,1 @@
+"""Full screens and dialogs: a .py and the .tcss beside it."""
