@@ -25,7 +25,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=T
     id: int
 
 
-class Inspect(Command):
+class Inspect(Command, frozen=True):
     """Build the model on ``meta`` and say what it is made of. Ends with Inspected."""
 
     path: str
@@ -34,21 +34,21 @@ class Inspect(Command):
     revision: str = ""
 
 
-class Convert(Command):
+class Convert(Command, frozen=True):
     """Turn a GGUF file into a Hugging Face folder, complete or not at all. Progress; ends with Converted."""
 
     source: str
     target: str
 
 
-class Calibrate(Command):
+class Calibrate(Command, frozen=True):
     """Measure bandwidths, a few seconds. Ends with Calibrated."""
 
     disk_file: str = ""
     """A large file of the model to time the disk with; empty skips that."""
 
 
-class Load(Command):
+class Load(Command, frozen=True):
     """Hold the model as planned, and prove it with one token. Progress; ends with Loaded."""
 
     path: str
@@ -56,7 +56,7 @@ class Load(Command):
     facts: ModelFacts
 
 
-class Generate(Command):
+class Generate(Command, frozen=True):
     """Answer. Started, then Deltas; ends with Finished."""
 
     messages: tuple[Message, ...]
@@ -65,7 +65,7 @@ class Generate(Command):
     """The last message is the assistant's and is to be continued."""
 
 
-class Stop(Command):
+class Stop(Command, frozen=True):
     """Stop the running command ``id`` as soon as possible: it ends with its result or Failed(Cancelled)."""
 
 
@@ -76,13 +76,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=Tru
     pass
 
 
-class Hello(Event):
+class Hello(Event, frozen=True):
     """The process runs; torch is not imported yet."""
 
     pid: int
 
 
-class Ready(Event):
+class Ready(Event, frozen=True):
     """torch and transformers are imported; the GPUs as CUDA sees them."""
 
     versions: dict[str, str]
@@ -101,13 +101,13 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that torch's allocator has reserved (weights and KV cache included); on the CPU the process's RSS."""
 
 
-class Heartbeat(Event):
+class Heartbeat(Event, frozen=True):
     """Twice a second, from a thread of its own."""
 
     held: dict[str, Held]
 
 
-class Progress(Event):
+class Progress(Event, frozen=True):
     id: int
     stage: str
     """In words, for the screen: ``Reading weights``."""
@@ -117,17 +117,17 @@ class Progress(Event):
     unit: Literal["bytes", "tensors", "tokens", ""] = ""
 
 
-class Inspected(Event):
+class Inspected(Event, frozen=True):
     id: int
     facts: ModelFacts
 
 
-class Converted(Event):
+class Converted(Event, frozen=True):
     id: int
     target: str
 
 
-class Calibrated(Event):
+class Calibrated(Event, frozen=True):
     id: int
     gpus: tuple[Gpu, ...]
     """With the bandwidths filled in."""
@@ -136,7 +136,7 @@ class Calibrated(Event):
     layer_overhead: float | None
 
 
-class Loaded(Event):
+class Loaded(Event, frozen=True):
     id: int
     devices: dict[str, Account]
     """Measured, by kind, after the proof token; ``other`` and ``free`` are left 0: the parent knows them."""
@@ -145,7 +145,7 @@ class Loaded(Event):
     """What came out otherwise than planned, in words."""
 
 
-class Started(Event):
+class Started(Event, frozen=True):
     """The prompt is built; prefill begins."""
 
     id: int
@@ -158,7 +158,7 @@ class Started(Event):
     """Said on screen: ``completion mode``, ``system prompt folded into the first message``."""
 
 
-class Delta(Event):
+class Delta(Event, frozen=True):
     """Text since the last one; at most 30 a second."""
 
     id: int
@@ -168,12 +168,12 @@ class Delta(Event):
     kind: Literal["answer", "thinking"] = "answer"
 
 
-class Finished(Event):
+class Finished(Event, frozen=True):
     id: int
     stats: ReplyStats
 
 
-class Failed(Event):
+class Failed(Event, frozen=True):
     id: int
     problem: Problem
     stats: ReplyStats | None = None

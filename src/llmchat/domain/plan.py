@@ -63,9 +63,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag="plan"):
     @property
     def label(self) -> str:
         """``ram-offload · 4bit``; the precision is left out when as published."""
-        return (
-            self.strategy if self.precision is Precision.PUBLISHED else f"{self.strategy} · {self.precision}"
-        )
+        return self.strategy if self.precision is Precision.PUBLISHED else f"{self.strategy} · {self.precision}"
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
