@@ -67,7 +67,8 @@ def make_tokenizer(vocab_size: int) -> PreTrainedTokenizerFast:
 
 
 def make(shape: str, folder: Path, *, dtype: torch.dtype = torch.bfloat16, shard_bytes: int = 4 * 2**30) -> Path:
-    """Write the checkpoint ``shape`` to ``folder``, unless it is there; weights are N(0, 0.02), seed 0.
+    """Write the checkpoint ``shape`` to ``folder``, unless it is there; weights are N(0, 4 / fan-in), seed 0:
+    wide enough that greedy tokens depend on all of the context instead of repeating one.
 
     Tensors are drawn on the GPU where there is one and written shard by shard: RAM holds one shard.
     """
@@ -104,7 +105,7 @@ def make(shape: str, folder: Path, *, dtype: torch.dtype = torch.bfloat16, shard
         value = torch.ones(parameter.shape, dtype=dtype)
         if parameter.ndim > 1:
             value = torch.empty(parameter.shape, dtype=dtype, device=device)
-            value.normal_(0, 0.02, generator=generator)
+            value.normal_(0, 2 * parameter.shape[1] ** -0.5, generator=generator)
         shard[name] = value.cpu()
         size += value.nbytes
         total += value.nbytes
