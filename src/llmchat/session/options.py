@@ -28,3 +28,5 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Hardware JSON: run the fake engine of that machine."""
     autoload: bool = True
     """Load the best plan after ``open``; False stops at the ranking, for the person to choose."""
+    keep: bool = True
+    """Keep chats in the history; False for a single question."""

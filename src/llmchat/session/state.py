@@ -125,6 +125,8 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase = Phase.IDLE
     engine: Literal["starting", "up", "ready", "down"] = "starting"
     """``up``: the process runs; ``ready``: torch is imported."""
+    hanging: bool = False
+    """The engine has given no sign of life for a while; ``stop`` (Esc) ends it now, it is ended later anyway."""
     hardware: HardwareProfile | None = None
     model: ModelRef | None = None
     facts: ModelFacts | None = None
