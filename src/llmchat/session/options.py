@@ -30,3 +30,5 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Load the best plan after ``open``; False stops at the ranking, for the person to choose."""
     keep: bool = True
     """Keep chats in the history; False for a single question."""
+    keep: bool = True
+    """Save chats to the history; False: nothing of them is written (``llmchat ask``)."""
