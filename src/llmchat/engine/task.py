@@ -39,7 +39,7 @@ class Task:
     def progress(
         self, stage: str, done: int = 0, total: int = 0, unit: Literal["bytes", "tensors", "tokens", ""] = ""
     ) -> None:
-        """Tell how far it is; ``total`` 0 is unknown. At most one event in INTERVAL, but every stage and its end."""
+        """Tell how far it is; ``total`` 0 is unknown. One event in INTERVAL at most, but every stage and its end."""
         now = time.monotonic()
         if stage == self._stage and done != total and now - self._sent < INTERVAL:
             return

@@ -1,0 +1,146 @@
+"""Load: hold a model as planned, prove it with one token, and say what that took."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer
+
+from llmchat.domain.memory import CPU, DISK, gib
+from llmchat.domain.model import ModelFacts
+from llmchat.domain.plan import Plan, Precision
+from llmchat.engine import architecture, checkpoint, generate, memory
+from llmchat.engine.loaded import LoadedModel
+from llmchat.engine.runners import RUNNERS, Job
+from llmchat.engine.runners.common import device, offloads
+from llmchat.engine.task import Task
+from llmchat.errors import InternalError, ModelError
+from llmchat.protocol import Load, Loaded
+
+TOLERANCE = 0.05
+"""Share by which measured weights may differ from planned ones before it is said."""
+
+
+def load(command: Load, task: Task, contexts: Mapping[int, int]) -> tuple[LoadedModel, Loaded]:
+    """Raises ModelError, OutOfMemory, Cancelled. ``contexts``: bytes of the CUDA context by GPU."""
+    started = time.monotonic()
+    folder = Path(command.path)
+    task.progress("Checking the checkpoint")
+    checkpoint.check(folder)
+    config = architecture.read_config(folder)
+    sizes = check_placement(config, command.plan, command.facts)
+    task.check()
+    running = RUNNERS[command.plan.runner](Job(folder, command.plan, task, sizes))
+    try:
+        loaded = _complete(running.model, folder, command)
+        loaded.closers = running.closers
+        task.progress("Proving it with one token")
+        task.check()
+        generate.prove(loaded, task)
+    except BaseException:
+        for close in running.closers:
+            close()
+        raise
+    gc.collect()
+    devices = memory.accounts(loaded.model, {}, contexts)
+    loaded.notes += _notes(loaded, {name: account.weights for name, account in devices.items()})
+    seconds = time.monotonic() - started
+    return loaded, Loaded(id=command.id, devices=devices, seconds=seconds, notes=tuple(loaded.notes))
+
+
+def check_placement(config: Any, plan: Plan, facts: ModelFacts) -> dict[str, int]:
+    """Bytes of every tensor by name. Raises InternalError for a plan that is not of this model."""
+    empty = architecture.empty_model(_plain(config), getattr(torch, plan.dtype))
+    tensors = {
+        name: tensor.nbytes
+        for name, tensor in (
+            *empty.named_parameters(remove_duplicate=False),
+            *empty.named_buffers(remove_duplicate=False),
+        )
+    }
+    existing = {name for name, _ in empty.named_modules()} | set(tensors)
+    strange = [name for name in plan.placement if name not in existing]
+    homeless = [name for name in tensors if not _placed(name, plan.placement)]
+    homeless += [module.name for module in facts.modules if not _placed(module.name, plan.placement)]
+    parted = [group for group in facts.tied if len({_placed(name, plan.placement) for name in group}) > 1]
+    if strange or homeless or parted:
+        what = [f"{name} is not a module of the model" for name in strange[:1]]
+        what += [f"{name} has no place" for name in homeless[:1]]
+        what += [f"{' and '.join(group)} share a tensor but not a device" for group in parted[:1]]
+        raise InternalError(
+            "Plan does not fit the model",
+            f"{'; '.join(what)}.",
+            "Open the model again, so that it is planned anew.",
+        )
+    return {name: size for name, size in tensors.items() if name not in empty.all_tied_weights_keys}
+
+
+def _plain(config: Any) -> Any:
+    """The config without the checkpoint's own quantization, which needs no packages to be built on meta."""
+    if getattr(config, "quantization_config", None) is not None:
+        del config.quantization_config
+    return config
+
+
+def _placed(name: str, placement: Mapping[str, str]) -> str | None:
+    """The device of a tensor or module: its own entry's, or that of the module it is in."""
+    parts = name.split(".")
+    prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((placement[prefix] for prefix in prefixes if prefix in placement), placement.get(""))
+
+
+def _complete(model: Any, folder: Path, command: Load) -> LoadedModel:
+    """With tokenizer, input device and stop ids."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise ModelError(
+            "Tokenizer cannot be loaded",
+            f"The tokenizer files in {folder} do not work: {error}",
+            "Download the model completely: tokenizer.json and tokenizer_config.json are needed.",
+        ) from error
+    plan = command.plan
+    embedding = next((m.name for m in command.facts.modules if m.kind == "embedding"), "")
+    home = _placed(embedding, plan.placement) or plan.main_device
+    away = home == DISK or (home == CPU and offloads(plan))
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        plan=plan,
+        facts=command.facts,
+        input_device=device(plan.main_device if away else home),
+        eos_ids=stop_ids(model, tokenizer),
+    )
+
+
+def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """The generation config's, the config's and the tokenizer's end tokens, and the template's end of turn."""
+    found: set[int] = set()
+    for source in (model.generation_config, architecture.text_config(model.config), tokenizer):
+        value = getattr(source, "eos_token_id", None)
+        found |= {value} if isinstance(value, int) else set(value or ())
+    template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else ""
+    for text in ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|eot|>", "<turn|>"):
+        token = tokenizer.convert_tokens_to_ids(text) if text in template else None
+        if token is not None and token != tokenizer.unk_token_id:
+            found.add(token)
+    return frozenset(found)
+
+
+def _notes(loaded: LoadedModel, measured: Mapping[str, int]) -> list[str]:
+    """What came out otherwise than planned."""
+    notes = []
+    planned = {name: account.weights for name, account in loaded.plan.devices.items() if name != DISK}
+    for name in sorted(set(planned) | {name for name, size in measured.items() if size}):
+        want, got = planned.get(name, 0), measured.get(name, 0)
+        if abs(got - want) > TOLERANCE * max(want, 1):
+            notes.append(f"{name} holds {gib(got, 2)} of weights; {gib(want, 2)} were planned")
+    method = getattr(loaded.model, "quantization_method", None)
+    if loaded.facts.prequantized and loaded.plan.precision is Precision.PUBLISHED and method is None:
+        notes.append(f"the checkpoint's {loaded.facts.prequantized} weights were expanded to {loaded.plan.dtype}")
+    return notes
