@@ -51,11 +51,16 @@ def with_cuda(profile: HardwareProfile, gpus: tuple[Gpu, ...]) -> HardwareProfil
     the profile stays as it is."""
     if not gpus:
         return profile
-    by_uuid = {gpu.uuid: gpu for gpu in profile.gpus if gpu.uuid}
+    by_uuid = {_uuid(gpu): gpu for gpu in profile.gpus if gpu.uuid}
     by_index = {gpu.index: gpu for gpu in profile.gpus}
     return msgspec.structs.replace(
-        profile, gpus=tuple(_merged_gpu(by_uuid.get(gpu.uuid) or by_index.get(gpu.index), gpu) for gpu in gpus)
+        profile, gpus=tuple(_merged_gpu(by_uuid.get(_uuid(gpu)) or by_index.get(gpu.index), gpu) for gpu in gpus)
     )
+
+
+def _uuid(gpu: Gpu) -> str:
+    """NVML writes ``GPU-`` before it, torch does not."""
+    return gpu.uuid.removeprefix("GPU-").lower()
 
 
 def _merged_gpu(driver: Gpu | None, cuda: Gpu) -> Gpu:

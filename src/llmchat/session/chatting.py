@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 
@@ -54,6 +55,12 @@ def without_open_question(chat: Chat) -> tuple[Chat, str]:
     if chat.turns and chat.turns[-1].role == "user":
         return replace(chat, turns=chat.turns[:-1]), chat.turns[-1].content
     return chat, ""
+
+
+def file_stem(chat: Chat) -> str:
+    """A file name for the chat, without ending: ``2026-03-01-the-capital-of-france``."""
+    words = re.sub(r"[^\w]+", "-", chat.title.lower()).strip("-_")[:40].strip("-_")
+    return f"{time.strftime('%Y-%m-%d', time.localtime(chat.created))}-{words or chat.id[:8]}"
 
 
 def title(text: str) -> str:

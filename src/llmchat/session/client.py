@@ -123,7 +123,8 @@ class EngineClient:
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self.death is None
+        """Also False while it is being closed."""
+        return self._process is not None and self.death is None and self._closer is None
 
     @property
     def ready(self) -> protocol.Ready | None:
@@ -140,9 +141,11 @@ class EngineClient:
         self._log = EngineLog(paths.log_dir())
         try:
             self._process = await EngineProcess.spawn(self._argv, self._log.fd)
-        except EngineDied as error:
+        except BaseException as error:
             self._log.close()
-            self.death = error
+            self.death = (
+                error if isinstance(error, EngineDied) else Cancelled("Stopped", "The start was given up.")
+            )
             raise
         self._heard = loop.time()
         self._reader = asyncio.create_task(self._read(), name="engine-reader")
@@ -178,6 +181,8 @@ class EngineClient:
         Raises the reason of its death when the engine is gone."""
         if self.death is not None:
             raise LlmchatError.from_problem(self.death.problem)
+        if self._closer is not None:
+            raise Cancelled("Stopped", "The engine is being ended.")
         if self._process is None:
             raise InternalError("The engine was not started", f"{type(command).__name__} before start.")
         if not self._running:

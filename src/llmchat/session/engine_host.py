@@ -25,6 +25,7 @@ class EngineHost:
         self._client: EngineClient | None = None
         self._changing = asyncio.Lock()
         self._closed = False
+        self._ready: protocol.Ready | None = None
         self.held: Mapping[str, Held] = {}
         """What the engine says it holds, by device."""
         self.used = False
@@ -44,7 +45,8 @@ class EngineHost:
 
     @property
     def ready(self) -> protocol.Ready | None:
-        return self._client.ready if self._client else None
+        """What this engine, or the one before it, said about its libraries and GPUs; None before the first."""
+        return self._ready
 
     async def ensure(self) -> EngineClient:
         """The living client, started if there is none. Raises EngineDied; Cancelled after ``close``."""
@@ -117,6 +119,7 @@ class EngineHost:
             case protocol.Hello():
                 self._store.update(engine="up")
             case protocol.Ready():
+                self._ready = event
                 self._store.update(engine="ready")
             case protocol.Heartbeat(held=held):
                 self.held = held

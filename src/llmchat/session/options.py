@@ -27,8 +27,9 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     fake: Path | None = None
     """Hardware JSON: run the fake engine of that machine."""
     autoload: bool = True
-    """Load the best plan after ``open``; False stops at the ranking, for the person to choose."""
+    """Load the best plan after ``open``; False stops at the ranking. The engine is then started only if it is
+    needed for that."""
     keep: bool = True
-    """Keep chats in the history; False for a single question."""
+    """False for a single question: no history, and neither account nor models are looked up."""
     keep: bool = True
     """Save chats to the history; False: nothing of them is written (``llmchat ask``)."""

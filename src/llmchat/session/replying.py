@@ -1,0 +1,230 @@
+"""One reply: sent, streamed into the state, stopped, kept."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from llmchat.domain.chat import Chat, ReplyStats, Sampling, StopReason, Turn
+from llmchat.errors import Cancelled, EngineDied, InternalError, LlmchatError
+from llmchat.protocol import AnyEvent, Delta, Failed, Finished, Generate, Progress, Started
+from llmchat.session import chatting
+from llmchat.session.client import Running
+from llmchat.session.engine_host import EngineHost
+from llmchat.session.keeper import Keeper
+from llmchat.session.state import Notice, Phase, Reply, SessionState
+from llmchat.session.store import Store
+
+FRAME = 1 / 30
+"""Seconds between two states of a streaming reply, at least."""
+BORDER = "From here on the model sees the conversation; what is above no longer fits its context."
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked, and what to go back to when nothing comes of it."""
+
+    chat: Chat
+    before: Chat
+    draft: str = ""
+
+
+class Replier:
+    def __init__(self, store: Store, engine: EngineHost, keeper: Keeper, sampling: Callable[[], Sampling]) -> None:
+        self._store, self._engine, self._keeper, self._sampling = store, engine, keeper, sampling
+        self._task: asyncio.Task[None] | None = None
+        self._running: Running | None = None
+        self._stopping = False
+        self._answer: list[str] = []
+        self._thinking: list[str] = []
+        self._tokens = 0
+        self._frame: asyncio.TimerHandle | None = None
+        self._last_frame = 0.0
+
+    @property
+    def active(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def ask(self, question: Question) -> None:
+        """Start answering; the state goes to GENERATING at once."""
+        loop = asyncio.get_running_loop()
+        state = self._store.state
+        plan, model = state.plan, state.model
+        chat = replace(
+            question.chat,
+            model=model.id if model else "",
+            strategy=plan.strategy if plan else "",
+            precision=str(plan.precision) if plan else "",
+        )
+        self._answer, self._thinking, self._tokens, self._stopping = [], [], 0, False
+        self._last_frame = 0.0
+        notices = tuple(n for n in state.notices if n.after <= len(chat.turns))
+        reply = Reply(turn_id=chatting.new_id(), started=loop.time())
+        self._store.update(
+            phase=Phase.GENERATING, chat=chat, reply=reply, notices=notices, problem=None, draft="", step=None
+        )
+        self._task = asyncio.create_task(self._answering(replace(question, chat=chat)), name="reply")
+
+    def stop(self) -> None:
+        """Keep the part that came. An engine that hangs is ended, for it would not hear."""
+        self._stopping = True
+        if self._engine.hanging:
+            self._engine.kill()
+        elif self._running:
+            self._running.stop()
+
+    async def finish(self, seconds: float) -> None:
+        """Stop and wait until the part is kept and saved. An engine that does not obey is left to be ended."""
+        if self._task and not self._task.done():
+            self.stop()
+            await asyncio.wait([self._task], timeout=seconds)
+
+    async def ended(self) -> None:
+        """Wait for the reply, without stopping it."""
+        if self._task:
+            await asyncio.wait([self._task])
+
+    # --- the task --------------------------------------------------------------------------------------------
+    async def _answering(self, question: Question) -> None:
+        await self._keeper.save(question.chat)
+        command = Generate(id=0, messages=question.chat.messages(), sampling=self._sampling())
+        failure: LlmchatError | None = None
+        stats: ReplyStats | None = None
+
+        def heard(event: AnyEvent) -> None:
+            nonlocal stats
+            if isinstance(event, Failed | Finished):
+                stats = event.stats
+            else:
+                self._heard(event)
+
+        try:
+            self._running = await self._engine.submit(command, heard)
+            if self._stopping:
+                self._running.stop()
+            await self._running.result(Finished)
+        except LlmchatError as error:
+            failure = error
+        except Exception as error:
+            failure = InternalError("The reply failed", str(error), detail=traceback.format_exc())
+        self._running = None
+        await self._keep(question, stats, failure)
+
+    async def _keep(self, question: Question, stats: ReplyStats | None, failure: LlmchatError | None) -> None:
+        """Turn the reply into a turn of the chat, or take the question back when nothing came."""
+        self._flush()
+        state = self._store.state
+        reply = state.reply
+        assert reply is not None
+        stats = stats or self._own_stats(reply, failure)
+        came = bool(reply.answer or reply.thinking)
+        if came or (failure is None and not self._stopping):
+            turn = Turn(
+                id=reply.turn_id,
+                role="assistant",
+                content=reply.answer,
+                thinking=reply.thinking,
+                created=question.chat.updated,
+                model=question.chat.model,
+                label=state.plan.label if state.plan else "",
+                stats=stats,
+            )
+            chat, draft = chatting.answered(question.chat, turn), ""
+        else:
+            chat, draft = question.before, question.draft
+        speed = stats.tokens_per_second if stats else None
+        notices = tuple(n for n in state.notices if n.after <= len(chat.turns))
+        self._store.update(
+            chat=chat,
+            reply=None,
+            draft=draft or state.draft,
+            notices=notices,
+            phase=_phase_after(state, failure),
+            measured_speed=speed or state.measured_speed,
+            problem=state.problem if failure is None or isinstance(failure, Cancelled) else failure.problem,
+        )
+        if chat.turns:
+            await self._keeper.save(chat)
+        else:
+            await self._keeper.forget(chat.id)
+
+    def _own_stats(self, reply: Reply, failure: LlmchatError | None) -> ReplyStats | None:
+        """For a part whose end the engine could not tell; None when no token came."""
+        if reply.first_token is None:
+            return None
+        reason: StopReason = "stopped" if isinstance(failure, Cancelled) else "failed"
+        return ReplyStats(
+            prompt_tokens=reply.prompt_tokens or 0,
+            tokens=reply.tokens,
+            time_to_first_token=reply.first_token - reply.started,
+            seconds=asyncio.get_running_loop().time() - reply.first_token,
+            reason=reason,
+        )
+
+    # --- events ----------------------------------------------------------------------------------------------
+    def _heard(self, event: AnyEvent) -> None:
+        reply = self._store.state.reply
+        if reply is None:
+            return
+        match event:
+            case Started():
+                self._started(event, reply)
+            case Progress(done=done):
+                self._store.update(reply=replace(reply, prefill_done=done))
+            case Delta():
+                (self._thinking if event.kind == "thinking" else self._answer).append(event.text)
+                self._tokens = event.tokens
+                self._draw_soon(reply)
+
+    def _started(self, event: Started, reply: Reply) -> None:
+        state = self._store.state
+        turns = len(state.chat.turns) if state.chat else 0
+        said = {notice.text for notice in state.notices}
+        notices = [n for n in state.notices if n.text != BORDER or event.seen_from == state.seen_from]
+        if event.seen_from and event.seen_from != state.seen_from:
+            notices.append(Notice(after=event.seen_from, text=BORDER))
+        notices += [Notice(after=turns, text=note) for note in event.notes if note not in said]
+        self._store.update(
+            reply=replace(reply, prompt_tokens=event.prompt_tokens, prefill_done=event.reused_tokens),
+            notices=tuple(sorted(notices, key=lambda notice: notice.after)),
+            seen_from=event.seen_from,
+        )
+
+    def _draw_soon(self, reply: Reply) -> None:
+        loop = asyncio.get_running_loop()
+        wait = self._last_frame + FRAME - loop.time()
+        if wait <= 0 or reply.first_token is None:
+            self._flush()
+        elif self._frame is None:
+            self._frame = loop.call_later(wait, self._flush)
+
+    def _flush(self) -> None:
+        """Put the text that came since the last frame into the state: the reply only, the chat is untouched."""
+        if self._frame is not None:
+            self._frame.cancel()
+            self._frame = None
+        reply = self._store.state.reply
+        if reply is None or not (self._answer or self._thinking or self._tokens != reply.tokens):
+            return
+        now = asyncio.get_running_loop().time()
+        self._last_frame = now
+        changed = replace(
+            reply,
+            answer=reply.answer + "".join(self._answer),
+            thinking=reply.thinking + "".join(self._thinking),
+            tokens=self._tokens,
+            first_token=reply.first_token or now,
+        )
+        self._answer.clear()
+        self._thinking.clear()
+        self._store.update(reply=changed)
+
+
+def _phase_after(state: SessionState, failure: LlmchatError | None) -> Phase:
+    """A switch may have begun meanwhile: its phase stays."""
+    if state.phase is not Phase.GENERATING:
+        return state.phase
+    return Phase.FAILED if isinstance(failure, EngineDied) else Phase.READY
