@@ -133,7 +133,7 @@ class _Measure:
         )
 
     def _item(self, name: str, tensor: torch.Tensor) -> int:
-        """Bytes of one element, float32 where the model insists on it; buffers keep the dtype they are built with."""
+        """Bytes of an element: float32 where the model insists; buffers keep the dtype they are built with."""
         if self.plan and name in self.parameters:
             pattern, by_group, _ = build_glob_alternation(list(self.plan))
             if (match := pattern.search(name)) and match.lastgroup:

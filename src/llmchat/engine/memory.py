@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import psutil
 import torch
 
-from llmchat.domain.memory import CPU, DISK, Account, cuda
-from llmchat.engine.loaded import LoadedModel
+from llmchat.domain.memory import CPU, Account, cuda
 from llmchat.protocol import Held
 
 
@@ -30,6 +28,11 @@ def weights(model: Any) -> dict[str, int]:
     return sizes
 
 
+def cuda_in_use() -> bool:
+    """Whether this process has used a GPU; asking for more would create a context on one."""
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
 def device_name(device: torch.device) -> str:
     return cuda(device.index or 0) if device.type == "cuda" else device.type
 
@@ -44,7 +47,7 @@ def _weight_tensors(model: Any) -> Iterator[torch.Tensor]:
 
 
 def _quantization(weight: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The scales beside a bitsandbytes weight: 4-bit's QuantState (nested for double quantization), 8-bit's SCB."""
+    """The scales beside a bitsandbytes weight: 4-bit's QuantState (nested when quantized twice), 8-bit's SCB."""
     state = getattr(weight, "quant_state", None)
     while state is not None:
         yield from _tensors_in(state)
@@ -71,18 +74,15 @@ def _offloaded(model: Any) -> Iterator[torch.Tensor]:
             return
 
 
-def held(loaded: LoadedModel | None, sizes: Mapping[str, int], kv: Mapping[str, int]) -> dict[str, Held]:
+def held(sizes: Mapping[str, int], kv: Mapping[str, int]) -> dict[str, Held]:
     """For the heartbeat. ``sizes`` are the weights as ``weights`` counted them after the load."""
-    devices = {CPU: resident_set()}
-    if torch.cuda.is_initialized():
-        used = (index for index in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(index))
-        devices |= {cuda(index): torch.cuda.memory_reserved(index) for index in used}
-    names = set(devices) | (set(sizes) - {DISK} if loaded else set())
+    totals = {CPU: resident_set()}
+    if cuda_in_use():
+        totals |= {cuda(index): torch.cuda.memory_reserved(index) for index in range(torch.cuda.device_count())}
     return {
-        name: Held(
-            weights=sizes.get(name, 0), kv_cache=kv.get(name, 0), reserved=devices.get(name, sizes.get(name, 0))
-        )
-        for name in names
+        name: Held(weights=sizes.get(name, 0), kv_cache=kv.get(name, 0), reserved=total)
+        for name, total in totals.items()
+        if total
     }
 
 
@@ -107,29 +107,7 @@ def accounts(model: Any, kv: Mapping[str, int], contexts: Mapping[int, int]) -> 
 
 def _gpu_totals(contexts: Mapping[int, int]) -> dict[str, int]:
     """All that this process holds on each GPU it uses: reserved by the allocator, and the context."""
-    if not torch.cuda.is_initialized():
+    if not cuda_in_use():
         return {}
     reserved = {index: torch.cuda.memory_reserved(index) for index in range(torch.cuda.device_count())}
     return {cuda(index): size + contexts.get(index, 0) for index, size in reserved.items() if size}
-
-
-def gpu_uuid(index: int) -> str:
-    """As NVML spells it: ``GPU-...``."""
-    return f"GPU-{torch.cuda.get_device_properties(index).uuid}"
-
-
-def nvml_used(uuids: Iterable[str]) -> dict[str, int]:
-    """Bytes used on each GPU by everybody, by the driver; empty where NVML is missing or refuses."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        handles = {uuid: pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids}
-        return {uuid: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) for uuid, handle in handles.items()}
-    except pynvml.NVMLError:
-        return {}
-
-
-def affinity() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

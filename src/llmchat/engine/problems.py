@@ -6,16 +6,19 @@ import errno
 import re
 import traceback
 
+import psutil
 import torch
 from safetensors import SafetensorError
 
 from llmchat.domain.memory import gib
+from llmchat.engine import memory
 from llmchat.errors import InternalError, LlmchatError, ModelError, OutOfMemory, StorageError
 
 MEMORY_WORDS = ("out of memory", "std::bad_alloc", "bad_alloc", "can't allocate memory", "not enough memory")
 """In RuntimeErrors of CUDA, RMM and torch's CPU allocator."""
-ASKED = re.compile(r"[Tt]ried to allocate (?:([\d.]+) ([KMG]?i?B)|(\d+) bytes)")
-UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+ASKED = re.compile(r"tried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)", re.IGNORECASE)
+"""As CUDA's and the CPU's allocators of torch word it."""
+UNITS = {"bytes": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
 def readable(error: BaseException) -> LlmchatError:
@@ -53,13 +56,11 @@ def out_of_memory(text: str, detail: str = "") -> OutOfMemory:
     """With what was asked for and what is free, as far as the message and the devices tell."""
     asked = _asked(text)
     parts = [f"{gib(asked, 2)} more were asked for" if asked else "More memory was asked for than there is"]
-    if torch.cuda.is_initialized():
+    if memory.cuda_in_use():
         for index in range(torch.cuda.device_count()):
             free, total = torch.cuda.mem_get_info(index)
             parts.append(f"cuda:{index} has {gib(free, 2)} of {gib(total)} free")
     else:
-        import psutil
-
         parts.append(f"{gib(psutil.virtual_memory().available, 2)} of RAM are available")
     return OutOfMemory(
         "Out of memory",
@@ -70,10 +71,6 @@ def out_of_memory(text: str, detail: str = "") -> OutOfMemory:
 
 
 def _asked(text: str) -> int | None:
-    if not (match := ASKED.search(text)):
-        if found := re.search(r"you tried to allocate (\d+) bytes", text, re.IGNORECASE):
-            return int(found[1])
-        return None
-    if match[3]:
-        return int(match[3])
-    return int(float(match[1]) * UNITS.get(match[2], 1))
+    """Bytes of the allocation that failed, if the message tells."""
+    match = ASKED.search(text)
+    return int(float(match[1]) * UNITS[match[2].lower()]) if match else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,15 +14,19 @@ from llmchat.engine.task import Task
 class _Bar:
     """Stands in for tqdm in the loop over the weights: the only thing called between two tensors."""
 
-    def __init__(self, items: Any, task: Task, sizes: Mapping[str, int], done: Callable[[int], None]) -> None:
-        self._items, self._task, self._sizes, self._done = items, task, sizes, done
+    def __init__(self, items: Sequence[Any], task: Task, stage: str, sizes: Mapping[str, int]) -> None:
+        self._items, self._task, self._stage, self._sizes = items, task, stage, sizes
 
     def __iter__(self) -> Iterator[Any]:
-        for item in self._items:
+        read, total = 0, sum(self._sizes.values())
+        for count, item in enumerate(self._items, start=1):
             self._task.check()
             yield item
-            name = item[0] if isinstance(item, tuple) else item
-            self._done(self._sizes.get(name, 0) if isinstance(name, str) else 0)
+            read += self._sizes.get(item[0], 0) if isinstance(item, tuple) else 0
+            if total:
+                self._task.progress(self._stage, read, total, "bytes")
+            else:
+                self._task.progress(self._stage, count, len(self._items), "tensors")
 
     def __enter__(self) -> _Bar:
         return self
@@ -37,22 +41,16 @@ class _Bar:
 
 @contextmanager
 def weights_progress(task: Task, sizes: Mapping[str, int], stage: str = "Reading weights") -> Iterator[None]:
-    """While inside, loops of transformers over weights report bytes and raise Cancelled once ``task`` is stopped.
+    """While inside, transformers' loops over weights report progress and raise Cancelled once ``task`` is stopped.
 
-    ``sizes``: bytes of every tensor by the name that the loaded model gives it.
+    ``sizes``: bytes of every tensor by the name that the loaded model gives it; empty counts tensors instead.
     """
-    total, read = sum(sizes.values()), 0
-
-    def done(size: int) -> None:
-        nonlocal read
-        read += size
-        task.progress(stage, read, total, "bytes")
 
     def hook(factory: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        items = args[0] if args else kwargs.get("iterable")
-        return _Bar(items if items is not None else (), task, sizes, done)
+        items = args[0] if args else kwargs.get("iterable", ())
+        return _Bar(items, task, stage, sizes)
 
-    task.progress(stage, 0, total, "bytes")
+    task.progress(stage, 0, sum(sizes.values()), "bytes" if sizes else "")
     previous = logging.set_tqdm_hook(hook)
     try:
         yield

@@ -39,9 +39,10 @@ class Task:
     def progress(
         self, stage: str, done: int = 0, total: int = 0, unit: Literal["bytes", "tensors", "tokens", ""] = ""
     ) -> None:
-        """Tell how far it is; ``total`` 0 is unknown. One event in INTERVAL at most, but every stage and its end."""
+        """Tell how far it is; ``total`` 0: not known. Every stage and its end is sent, else one in INTERVAL."""
         now = time.monotonic()
-        if stage == self._stage and done != total and now - self._sent < INTERVAL:
+        ended = 0 < total <= done
+        if stage == self._stage and not ended and now - self._sent < INTERVAL:
             return
         self._stage, self._sent = stage, now
         self._send(Progress(id=self.id, stage=stage, done=done, total=total, unit=unit))

@@ -13,3 +13,5 @@ RUNNERS: dict[Runner, Callable[[Job], Running]] = {
     "offloaded": offloaded.run,
     "managed": managed.run,
 }
+
+__all__ = ["RUNNERS", "Job", "Running"]

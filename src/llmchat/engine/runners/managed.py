@@ -58,10 +58,11 @@ def _pool(index: int, limit: int) -> torch.cuda.MemPool:
         import rmm.mr
         from rmm.allocators.torch import rmm_torch_allocator
     except ImportError as error:
+        extra = f"cuda{(torch.version.cuda or '13').split('.')[0]}"
         raise UsageError(
             "RMM is not installed",
             "The managed strategy allocates through RMM, which this environment does not have.",
-            f"pip install 'llmchat[cuda{(torch.version.cuda or '13').split('.')[0]}]', or choose ram-offload (F4).",
+            f"pip install 'llmchat[{extra}]', or choose ram-offload (F4).",
             detail=str(error),
         ) from error
     managed: Any = rmm.mr.LimitingResourceAdaptor(rmm.mr.ManagedMemoryResource(), limit)

@@ -1,4 +1,4 @@
-"""Some weights lie in RAM or on disk; accelerate's hooks bring each module to where it is executed, then let it go."""
+"""Some weights lie in RAM or on disk; accelerate's hooks bring a module to where it runs, then let it go."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(job: Job) -> Running:
     if plan.precision is not Precision.PUBLISHED:
         raise UsageError(
             "Precision not possible",
-            f"Weights in {plan.precision} cannot be offloaded: bitsandbytes quantizes on the executing device only.",
+            f"Weights in {plan.precision} cannot be offloaded: bitsandbytes would leave them unquantized.",
             "Choose the published precision, or a strategy that holds all weights on the GPUs (F4).",
         )
     devices = set(plan.placement.values())

@@ -1,0 +1,165 @@
+"""Calibrate: how fast this machine reads, from each place where weights can lie. A few seconds in all."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import psutil
+import torch
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+
+from llmchat.domain.hardware import Gpu
+from llmchat.domain.memory import cuda
+from llmchat.engine import forked, memory
+from llmchat.engine.forked import Forked
+from llmchat.engine.kvcache import cache_argument
+from llmchat.engine.task import Task
+from llmchat.protocol import Calibrate, Calibrated
+
+SECONDS = 0.5
+"""For one measurement, after its warm-up."""
+GPU_BYTES, LINK_BYTES, RAM_BYTES, DISK_BYTES = 2**30, 2**28, 2**28, 2**29
+"""Moved per step: far beyond any cache, and soon done."""
+BLOCK = 8 * 2**20
+"""Bytes of one read from disk."""
+LAYERS = 8
+"""Of the tiny model that times launches and Python per layer."""
+CHILD_TIMEOUT = 60.0
+
+
+class GpuSpeeds(msgspec.Struct, frozen=True):
+    """Bytes/s by GPU index, and seconds per layer on the fastest."""
+
+    read: dict[int, float]
+    link: dict[int, float]
+    layer_overhead: float
+
+
+def calibrate(command: Calibrate, task: Task, gpus: tuple[Gpu, ...]) -> Calibrated:
+    """What cannot be measured is None. Raises Cancelled between two measurements."""
+    task.progress("Measuring the GPUs")
+    speeds = _gpu_speeds(tuple(gpu.index for gpu in gpus))
+    task.check()
+    task.progress("Measuring the RAM")
+    ram = ram_bandwidth()
+    task.check()
+    task.progress("Measuring the disk")
+    disk = disk_bandwidth(Path(command.disk_file)) if command.disk_file else None
+    task.check()
+    task.progress("Measuring a layer")
+    overhead = speeds.layer_overhead if speeds else layer_overhead("cpu")
+    return Calibrated(
+        id=command.id,
+        gpus=tuple(_with(gpu, speeds) for gpu in gpus),
+        ram_bandwidth=ram,
+        disk_bandwidth=disk,
+        layer_overhead=overhead,
+    )
+
+
+def _with(gpu: Gpu, speeds: GpuSpeeds | None) -> Gpu:
+    if speeds is None:
+        return gpu
+    return msgspec.structs.replace(
+        gpu, read_bandwidth=speeds.read.get(gpu.index), link_bandwidth=speeds.link.get(gpu.index)
+    )
+
+
+def _gpu_speeds(indices: tuple[int, ...]) -> GpuSpeeds | None:
+    """From a child where that is possible, so that no context stays on GPUs the plan will not use."""
+    if not indices:
+        return None
+
+    def measure() -> GpuSpeeds:
+        read = {index: gpu_bandwidth(index) for index in indices}
+        fastest = max(read, key=lambda index: read[index])
+        link = {index: link_bandwidth(index) for index in indices}
+        return GpuSpeeds(read=read, link=link, layer_overhead=layer_overhead(cuda(fastest)))
+
+    if forked.possible() and not memory.cuda_in_use():
+        return Forked(measure, GpuSpeeds).result(CHILD_TIMEOUT)
+    speeds = measure()
+    torch.cuda.empty_cache()
+    return speeds
+
+
+def _rate(step: Callable[[], object], size: int, wait: Callable[[], object]) -> float:
+    """Bytes/s of ``step``, which moves ``size`` bytes: the best of steps repeated for SECONDS after a warm-up."""
+    step()
+    wait()
+    best, end = float("inf"), time.perf_counter() + SECONDS
+    while best == float("inf") or time.perf_counter() < end:
+        started = time.perf_counter()
+        step()
+        wait()
+        best = min(best, time.perf_counter() - started)
+    return size / best
+
+
+def gpu_bandwidth(index: int) -> float:
+    """Bytes/s that a reduction reads from this GPU's memory."""
+    free = torch.cuda.mem_get_info(index)[0]
+    data = torch.zeros(min(GPU_BYTES, free // 4) // 4, device=cuda(index))
+    return _rate(lambda: [data.sum() for _ in range(8)], 8 * data.nbytes, lambda: torch.cuda.synchronize(index))
+
+
+def link_bandwidth(index: int) -> float:
+    """Bytes/s from pinned RAM to this GPU."""
+    source = torch.zeros(LINK_BYTES, dtype=torch.uint8).pin_memory()
+    target = torch.empty(LINK_BYTES, dtype=torch.uint8, device=cuda(index))
+    return _rate(
+        lambda: target.copy_(source, non_blocking=True), LINK_BYTES, lambda: torch.cuda.synchronize(index)
+    )
+
+
+def ram_bandwidth() -> float:
+    """Bytes/s that all threads together read in a float32 matrix-vector product."""
+    size = min(RAM_BYTES, psutil.virtual_memory().available // 8)
+    matrix = torch.ones(size // 4 // 4096, 4096)
+    vector = torch.ones(4096)
+    return _rate(lambda: torch.mv(matrix, vector), matrix.nbytes, lambda: None)
+
+
+def disk_bandwidth(path: Path) -> float | None:
+    """Bytes/s of sequential reads that do not come from the page cache; None for a file that cannot be read."""
+    buffer = memoryview(bytearray(BLOCK))
+    try:
+        with path.open("rb", buffering=0) as file:
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            started, done = time.perf_counter(), 0
+            while done < DISK_BYTES and time.perf_counter() - started < 2 * SECONDS:
+                if not (count := file.readinto(buffer)):
+                    break
+                done += count
+            seconds = time.perf_counter() - started
+    except OSError:
+        return None
+    return done / seconds if done >= BLOCK and seconds > 0 else None
+
+
+def layer_overhead(device: str) -> float:
+    """Seconds per decoder layer and token that are not memory: a decode step of a model too small to matter."""
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=64,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+    )
+    with torch.device(device), torch.inference_mode():
+        model = LlamaForCausalLM(config).eval()
+        cache = {cache_argument(model): DynamicCache(config=config)}
+        token = torch.zeros(1, 1, dtype=torch.long)
+        for _ in range(3):
+            model(input_ids=token, use_cache=True, **cache)
+        steps, started = 0, time.perf_counter()
+        while steps < 5 or time.perf_counter() - started < SECONDS:
+            model(input_ids=token, use_cache=True, **cache).logits.argmax().item()
+            steps += 1
+        return (time.perf_counter() - started) / steps / LAYERS

@@ -1,0 +1,147 @@
+"""The GPUs as CUDA sees them. A look costs a context on every GPU, so it is taken from a forked child."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+
+import msgspec
+import torch
+
+from llmchat.domain.hardware import Gpu, Managed
+from llmchat.engine import forked
+from llmchat.engine.forked import Forked
+
+TIMEOUT = 60.0
+"""Seconds for the look; a driver that hangs must not hang the engine."""
+INTEGRATED, PAGEABLE, CONCURRENT, HOST_TABLES = 18, 88, 89, 100
+"""Of ``CUdevice_attribute`` in cuda.h: which kind of managed memory a GPU has."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    gpus: tuple[Gpu, ...] = ()
+    warnings: tuple[str, ...] = ()
+    contexts: dict[int, int] = {}
+    """Bytes that a CUDA context takes on each GPU."""
+
+
+class Look:
+    """Begins on creation; ``result`` waits for it. Create it before anything in this process uses CUDA."""
+
+    def __init__(self) -> None:
+        cuda = torch.version.cuda is not None
+        self._child = Forked(look, Found) if cuda and forked.possible() else None
+
+    def result(self) -> Found:
+        """What the child saw; without one, nothing on a CPU build, else what this process sees itself."""
+        if self._child is None:
+            return look() if torch.version.cuda is not None else Found()
+        failed = Found(warnings=("CUDA could not be asked for its GPUs; the engine's log says why",))
+        return self._child.result(TIMEOUT) or failed
+
+
+def look() -> Found:
+    """Creates a context on every GPU of this process."""
+    if not torch.cuda.is_available():
+        return Found(warnings=("this torch is built for CUDA, and CUDA sees no GPU",))
+    gpus, contexts, warnings = [], {}, []
+    for index in range(torch.cuda.device_count()):
+        before = _used_by_driver(index)
+        free, total = torch.cuda.mem_get_info(index)
+        torch.zeros(1, device=f"cuda:{index}")
+        after = _used_by_driver(index)
+        if before is not None and after is not None and after > before:
+            contexts[index] = after - before
+        gpus.append(_gpu(index, total, free + contexts.get(index, 0)))
+        warnings += _warnings(index)
+    warnings += _bitsandbytes()
+    return Found(gpus=tuple(gpus), warnings=tuple(warnings), contexts=contexts)
+
+
+def _gpu(index: int, total: int, free: int) -> Gpu:
+    properties = torch.cuda.get_device_properties(index)
+    return Gpu(
+        index=index,
+        name=properties.name,
+        uuid=f"GPU-{properties.uuid}",
+        total=total,
+        free=min(free, total),
+        capability=(properties.major, properties.minor),
+        managed=managed_class(_attributes(index)),
+    )
+
+
+def managed_class(attributes: dict[int, int]) -> Managed:
+    """From the driver's four attributes; ``none`` where they cannot be had."""
+    if attributes.get(INTEGRATED):
+        return "integrated"
+    if not attributes.get(CONCURRENT):
+        return "none"
+    if attributes.get(HOST_TABLES):
+        return "coherent"
+    return "host-tables" if attributes.get(PAGEABLE) else "paged"
+
+
+def _attributes(index: int) -> dict[int, int]:
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        driver = ctypes.CDLL(name)
+    except OSError:
+        return {}
+    device, value = ctypes.c_int(), ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
+        return {}
+    found = {}
+    for attribute in (INTEGRATED, PAGEABLE, CONCURRENT, HOST_TABLES):
+        if driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device) == 0:
+            found[attribute] = value.value
+    return found
+
+
+def _used_by_driver(index: int) -> int | None:
+    """Bytes in use on this GPU by NVML's count, which needs no context; None where NVML does not tell."""
+    import pynvml
+
+    with contextlib.suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(index).uuid}")
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    return None
+
+
+def _warnings(index: int) -> list[str]:
+    """Whether this torch has code for the GPU: its own architecture's, or PTX of an older one to compile."""
+    major, minor = torch.cuda.get_device_capability(index)
+    if covered((major, minor), torch.cuda.get_arch_list()):
+        return []
+    return [
+        f"cuda:{index} ({torch.cuda.get_device_name(index)}) has compute capability {major}.{minor}; this torch "
+        f"{torch.__version__} is built for {' '.join(torch.cuda.get_arch_list())}: install another build of it"
+    ]
+
+
+def covered(capability: tuple[int, int], architectures: list[str]) -> bool:
+    """``sm_XY`` runs on the same major version from minor Y on; ``compute_XY`` on everything from X.Y on."""
+    for entry in architectures:
+        kind, _, digits = entry.partition("_")
+        digits = "".join(character for character in digits if character.isdigit())
+        version = (int(digits[:-1]), int(digits[-1]))
+        same = kind == "sm" and version[0] == capability[0] and version[1] <= capability[1]
+        if same or (kind == "compute" and version <= capability):
+            return True
+    return False
+
+
+def _bitsandbytes() -> list[str]:
+    """A tiny 4-bit round trip: the wheel can import and still have no kernels for this GPU or CUDA."""
+    try:
+        import bitsandbytes
+
+        packed, state = bitsandbytes.functional.quantize_4bit(torch.ones(64, 64, device="cuda:0"))
+        torch.cuda.synchronize()
+        bitsandbytes.functional.dequantize_4bit(packed, state)
+        torch.cuda.synchronize()
+    except Exception as error:
+        return [f"bitsandbytes cannot run its kernels here: {error}"]
+    return []
