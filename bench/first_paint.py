@@ -65,7 +65,7 @@ def main() -> None:
         times = sorted(run[mark] for run in runs if mark in run)
         if times:
             spread = f"{times[0]:.3f} to {times[-1]:.3f}"
-            print(f"{mark}: median {statistics.median(times):.3f} s ({spread}, {len(times)} runs)")  # noqa: T201
+            print(f"{mark}: median {statistics.median(times):.3f} s ({spread}, {len(times)} runs)")
 
 
 if __name__ == "__main__":
