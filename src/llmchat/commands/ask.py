@@ -6,11 +6,9 @@ import asyncio
 import sys
 from typing import Any
 
-import msgspec
-
 from llmchat.commands import words
 from llmchat.commands.options import Options
-from llmchat.commands.running import on_interrupt, running, session_options, until
+from llmchat.commands.running import on_interrupt, running, session_options
 from llmchat.commands.stream import Progress, Stream
 from llmchat.domain.chat import Turn
 from llmchat.errors import Cancelled, LlmchatError, UsageError
@@ -66,43 +64,41 @@ async def _ask(options: Options, prompt: str) -> int:
         interrupt = Interrupt(session)
         with on_interrupt(interrupt), Progress() as progress:
             try:
-                session.open(options.model, options.revision)
-                await until(session, progress.showing(lambda state: state.phase is Phase.READY))
+                session.subscribe(progress.show)
+                session.open(options.model)
+                await session.wait_ready()
                 return await _answer(session, options, prompt, progress)
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, LlmchatError) as error:
                 if interrupt.happened:
-                    raise Cancelled("Stopped", "Nothing was answered.") from None
+                    raise Cancelled("Stopped", "There is no answer yet.") from error
                 raise
 
 
 async def _answer(session: Session, options: Options, prompt: str, progress: Progress) -> int:
     stream = Stream(quiet=options.json)
-
-    def answered(state: SessionState) -> bool:
-        if state.reply:
-            stream.show(state.reply.answer)
-        return last_answer(state) is not None
-
+    session.subscribe(lambda state: stream.show(state.reply.answer) if state.reply else None)
     session.send(prompt)
-    state = await until(session, progress.showing(answered))
-    turn = last_answer(state)
-    assert turn is not None
+    failure: LlmchatError | None = None
+    try:
+        await session.wait_reply()
+    except LlmchatError as error:
+        failure = error
     progress.clear()
-    stream.end(turn.content)
-    if options.json:
-        stream.write(msgspec.json.format(msgspec.json.encode(report(state, turn)), indent=2).decode() + "\n")
-    sys.stderr.write(words.statistics(state, turn) + "\n")
-    if state.problem:
-        raise LlmchatError.from_problem(state.problem)
-    return Cancelled.exit_code if turn.stats and turn.stats.reason == "stopped" else 0
+    turn = _last_answer(session.state)
+    if turn is not None:
+        stream.end(turn.content)
+        if options.json:
+            stream.write(words.pretty(report(session.state, turn)) + "\n")
+        sys.stderr.write(words.statistics(session.state, turn) + "\n")
+    if failure is not None:
+        raise failure
+    return Cancelled.exit_code if turn and turn.stats and turn.stats.reason == "stopped" else 0
 
 
-def last_answer(state: SessionState) -> Turn | None:
-    """The finished reply; None while it is on its way."""
-    if state.phase is Phase.GENERATING or state.reply or not state.chat or not state.chat.turns:
-        return None
-    turn = state.chat.turns[-1]
-    return turn if turn.role == "assistant" else None
+def _last_answer(state: SessionState) -> Turn | None:
+    """The reply, or the part of it that came; None when nothing came."""
+    turns = state.chat.turns if state.chat else ()
+    return turns[-1] if turns and turns[-1].role == "assistant" else None
 
 
 def report(state: SessionState, turn: Turn) -> dict[str, Any]:

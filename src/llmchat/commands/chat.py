@@ -7,8 +7,7 @@ import sys
 
 from llmchat.commands.options import Options
 from llmchat.commands.running import running, session_options
-from llmchat.errors import UsageError
-from llmchat.session import settings
+from llmchat.errors import LlmchatError, UsageError
 
 
 def run(options: Options) -> int:
@@ -23,10 +22,12 @@ def run(options: Options) -> int:
 
 
 async def _chat(options: Options) -> int:
-    chosen = settings.load()
     async with running(session_options(options)) as session:
         from llmchat.ui.app import LlmchatApp  # after the engine is spawned: both import at the same time
 
-        app = LlmchatApp(session, chosen, options.model)
+        if session.settings is None:
+            assert session.state.problem is not None
+            raise LlmchatError.from_problem(session.state.problem)
+        app = LlmchatApp(session, session.settings, options.model)
         await app.run_async()
         return app.return_code or 0

@@ -54,9 +54,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def run(options: Options) -> int:
     """1 when something stops llmchat from working, else 0."""
     report = asyncio.run(examine(start_engine=not options.quick))
-    text = (
-        msgspec.json.format(msgspec.json.encode(report), indent=2).decode() if options.json else describe(report)
-    )
+    text = words.pretty(report) if options.json else describe(report)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     return 1 if any(finding.severity == "error" for finding in report.findings) else 0

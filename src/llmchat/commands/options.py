@@ -102,6 +102,8 @@ def _options(command: Command, found: dict[str, Any]) -> Options:
     rest = {
         name: value for name, value in found.items() if value is not None and name in Options.__struct_fields__
     }
+    if "prompt" in rest:
+        rest["prompt"] = tuple(rest["prompt"])
     return Options(command=command, request=Request(gpu_budget=budgets, **request), **rest)
 
 
@@ -199,7 +201,7 @@ def _add_fake(parser: Parser) -> None:
     parser.add_argument(
         "--fake-engine",
         dest="fake",
-        metavar="FILE.json",
+        metavar="[FILE.json]",
         type=_machine,
         help="no real model: a made-up machine (four GPUs, or the one of the file) and a made-up answer",
     )

@@ -6,17 +6,15 @@ import asyncio
 import sys
 from typing import Any
 
-import msgspec
-
 from llmchat.commands import words
 from llmchat.commands.options import Options
-from llmchat.commands.running import running, session_options, until
+from llmchat.commands.running import running, session_options
 from llmchat.commands.stream import Progress
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import CPU, DISK, cuda, gib
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Proposal, Ranking, Refusal
-from llmchat.errors import FitError
+from llmchat.session.preparing import unfit
 from llmchat.session.state import SessionState
 
 
@@ -25,14 +23,11 @@ def run(options: Options) -> int:
     state = asyncio.run(_rank(options))
     ranking, facts, hardware = state.ranking, state.facts, options.hardware or state.hardware
     assert ranking is not None and facts is not None and hardware is not None
-    if options.json:
-        text = msgspec.json.format(msgspec.json.encode(report(ranking, facts, hardware)), indent=2).decode()
-    else:
-        text = describe(ranking, facts, hardware)
+    text = words.pretty(report(ranking, facts, hardware)) if options.json else describe(ranking, facts, hardware)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     if ranking.best is None:
-        raise FitError("No plan fits", ranking.why, _first_remedy(ranking))
+        raise unfit(ranking)
     return 0
 
 
@@ -40,8 +35,10 @@ async def _rank(options: Options) -> SessionState:
     assert options.model is not None
     async with running(session_options(options, autoload=False, keep=False)) as session:
         with Progress() as progress:
-            session.open(options.model, options.revision)
-            return await until(session, progress.showing(lambda state: state.ranking is not None))
+            session.subscribe(progress.show)
+            session.open(options.model)
+            await session.wait_ranking()
+            return session.state
 
 
 def report(ranking: Ranking, facts: ModelFacts, hardware: HardwareProfile) -> dict[str, Any]:
@@ -129,8 +126,3 @@ def _machine(hardware: HardwareProfile) -> str:
     return (
         f"{hardware.name}: {gpus or 'no GPU'}; RAM {gib(hardware.ram_available)} of {gib(hardware.ram_total)} free"
     )
-
-
-def _first_remedy(ranking: Ranking) -> str:
-    remedies = (r for p in ranking.proposals if isinstance(p, Refusal) for r in p.remedies)
-    return next(remedies, "")

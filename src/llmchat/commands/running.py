@@ -8,11 +8,9 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from llmchat.commands.options import Options
-from llmchat.errors import LlmchatError
 from llmchat.session import settings
 from llmchat.session.controller import Session
 from llmchat.session.options import SessionOptions
-from llmchat.session.state import SessionState
 
 
 def session_options(options: Options, *, autoload: bool = True, keep: bool = True) -> SessionOptions:
@@ -39,31 +37,6 @@ async def running(options: SessionOptions) -> AsyncIterator[Session]:
         yield session
     finally:
         await session.close()
-
-
-async def until(session: Session, condition: Callable[[SessionState], bool]) -> SessionState:
-    """The first state that meets ``condition``; every state is shown to it. Raises its problem, if that comes
-    first."""
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[SessionState] = loop.create_future()
-
-    def look(state: SessionState) -> None:
-        if found.done():
-            return
-        try:
-            if condition(state):
-                found.set_result(state)
-            elif state.problem:
-                found.set_exception(LlmchatError.from_problem(state.problem))
-        except Exception as error:
-            found.set_exception(error)
-
-    unsubscribe = session.subscribe(look)
-    try:
-        look(session.state)
-        return await found
-    finally:
-        unsubscribe()
 
 
 @contextlib.contextmanager

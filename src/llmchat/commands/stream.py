@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
@@ -72,15 +71,6 @@ class Progress:
             self._err.write(f"\r\x1b[K{harmless(line)[:78]}")
             self._err.flush()
             self._line = line
-
-    def showing(self, condition: Callable[[SessionState], bool]) -> Callable[[SessionState], bool]:
-        """``condition`` that shows every state it is asked about."""
-
-        def look(state: SessionState) -> bool:
-            self.show(state)
-            return condition(state)
-
-        return look
 
     def clear(self) -> None:
         if self._line:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from llmchat.domain.chat import StopReason, Turn
 from llmchat.domain.memory import DISK, Account, gib
 from llmchat.session.state import SessionState, Step
@@ -15,6 +17,11 @@ REASONS: dict[StopReason, str] = {
     "context": "the context is full",
     "failed": "it failed",
 }
+
+
+def pretty(value: object) -> str:
+    """Indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def step(now: Step) -> str:
