@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from pathlib import Path
 
 from llmchat.engine.channel import Channel, die_with_parent
@@ -22,7 +23,7 @@ ENVIRONMENT = {
 """The parent downloads, so that the engine never waits for a network; GPUs are numbered as NVML numbers them."""
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m llmchat.engine", description=__doc__)
     parser.add_argument("--fake", type=Path, metavar="HARDWARE.json", help="pretend, on this machine")
     arguments = parser.parse_args()
@@ -30,16 +31,24 @@ def main() -> int:
     die_with_parent()
     channel = Channel.over_stdio()
     channel.send(Hello(pid=os.getpid()))
-    if arguments.fake:
+    try:
+        _work(channel, arguments.fake)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # the reader thread waits for stdin: an orderly exit would wait for it
+
+
+def _work(channel: Channel, fake_hardware: Path | None) -> None:
+    if fake_hardware:
         from llmchat.engine import fake
 
-        fake.main(channel, arguments.fake)
+        fake.main(channel, fake_hardware)
     else:
         from llmchat.engine import service
 
         service.serve(channel)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -14,6 +14,9 @@ from llmchat.errors import ModelError
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 """Names under which configs keep the longest context, the commonest first."""
 
+WRITERS = ("CausalLM", "LMHead", "ConditionalGeneration")
+"""In the class names of models that continue text; a BertModel has such a config, but no head to write with."""
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """Raises ModelError naming the file when it is missing or not a JSON object."""
@@ -41,7 +44,9 @@ def read_config(folder: Path) -> Any:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise _unsupported(folder, raw, str(error)) from error
-    if type(config) not in AutoModelForCausalLM._model_mapping:
+    classes = raw.get("architectures") or ["CausalLM"]
+    writes = any(word in name for name in classes for word in WRITERS)
+    if not writes or type(config) not in AutoModelForCausalLM._model_mapping:
         raise _unsupported(folder, raw, "It is not a model that continues text.")
     return config
 

@@ -8,18 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import AutoTokenizer
 
 from llmchat.domain.memory import CPU, DISK, gib
-from llmchat.domain.model import ModelFacts
-from llmchat.domain.plan import Plan, Precision
-from llmchat.engine import architecture, checkpoint, generate, memory
+from llmchat.domain.plan import Precision
+from llmchat.engine import architecture, checkpoint, generate, memory, placement
 from llmchat.engine.loaded import LoadedModel
 from llmchat.engine.runners import RUNNERS, Job
 from llmchat.engine.runners.common import device, offloads
 from llmchat.engine.task import Task
-from llmchat.errors import InternalError, ModelError
+from llmchat.errors import ModelError
 from llmchat.protocol import Load, Loaded
 
 TOLERANCE = 0.05
@@ -33,7 +31,7 @@ def load(command: Load, task: Task, contexts: Mapping[int, int]) -> tuple[Loaded
     task.progress("Checking the checkpoint")
     checkpoint.check(folder)
     config = architecture.read_config(folder)
-    sizes = check_placement(config, command.plan, command.facts)
+    sizes = placement.check(config, command.plan, command.facts)
     task.check()
     running = RUNNERS[command.plan.runner](Job(folder, command.plan, task, sizes))
     try:
@@ -53,47 +51,6 @@ def load(command: Load, task: Task, contexts: Mapping[int, int]) -> tuple[Loaded
     return loaded, Loaded(id=command.id, devices=devices, seconds=seconds, notes=tuple(loaded.notes))
 
 
-def check_placement(config: Any, plan: Plan, facts: ModelFacts) -> dict[str, int]:
-    """Bytes of every tensor by name. Raises InternalError for a plan that is not of this model."""
-    empty = architecture.empty_model(_plain(config), getattr(torch, plan.dtype))
-    tensors = {
-        name: tensor.nbytes
-        for name, tensor in (
-            *empty.named_parameters(remove_duplicate=False),
-            *empty.named_buffers(remove_duplicate=False),
-        )
-    }
-    existing = {name for name, _ in empty.named_modules()} | set(tensors)
-    strange = [name for name in plan.placement if name not in existing]
-    homeless = [name for name in tensors if not _placed(name, plan.placement)]
-    homeless += [module.name for module in facts.modules if not _placed(module.name, plan.placement)]
-    parted = [group for group in facts.tied if len({_placed(name, plan.placement) for name in group}) > 1]
-    if strange or homeless or parted:
-        what = [f"{name} is not a module of the model" for name in strange[:1]]
-        what += [f"{name} has no place" for name in homeless[:1]]
-        what += [f"{' and '.join(group)} share a tensor but not a device" for group in parted[:1]]
-        raise InternalError(
-            "Plan does not fit the model",
-            f"{'; '.join(what)}.",
-            "Open the model again, so that it is planned anew.",
-        )
-    return {name: size for name, size in tensors.items() if name not in empty.all_tied_weights_keys}
-
-
-def _plain(config: Any) -> Any:
-    """The config without the checkpoint's own quantization, which needs no packages to be built on meta."""
-    if getattr(config, "quantization_config", None) is not None:
-        del config.quantization_config
-    return config
-
-
-def _placed(name: str, placement: Mapping[str, str]) -> str | None:
-    """The device of a tensor or module: its own entry's, or that of the module it is in."""
-    parts = name.split(".")
-    prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-    return next((placement[prefix] for prefix in prefixes if prefix in placement), placement.get(""))
-
-
 def _complete(model: Any, folder: Path, command: Load) -> LoadedModel:
     """With tokenizer, input device and stop ids."""
     try:
@@ -106,7 +63,7 @@ def _complete(model: Any, folder: Path, command: Load) -> LoadedModel:
         ) from error
     plan = command.plan
     embedding = next((m.name for m in command.facts.modules if m.kind == "embedding"), "")
-    home = _placed(embedding, plan.placement) or plan.main_device
+    home = placement.device_of(embedding, plan.placement) or plan.main_device
     away = home == DISK or (home == CPU and offloads(plan))
     return LoadedModel(
         model=model,
