@@ -1,0 +1,109 @@
+"""All key bindings. Every one has an id, by which ``[keys]`` in the settings gives it other keys."""
+
+from __future__ import annotations
+
+from textual.binding import Binding
+
+QUIT = Binding("ctrl+q", "app.quit", "Quit", id="quit", show=False, priority=True)
+INTERRUPT = Binding(
+    "ctrl+c,super+c", "app.interrupt", "Copy, clear, stop", id="interrupt", show=False, priority=True
+)
+HELP = Binding("f1", "app.help", "Help", id="help", priority=True)
+LOG = Binding("ctrl+l", "app.log", "Engine log", id="log", show=False, priority=True)
+
+APP: list[Binding] = [
+    QUIT,
+    INTERRUPT,
+    HELP,
+    Binding("f2", "app.settings", "Settings", id="settings", priority=True),
+    Binding("f3", "app.model", "Model", id="model", priority=True),
+    Binding("f4", "app.strategy", "Strategy", id="strategy", priority=True),
+    Binding("ctrl+n", "app.new", "New chat", id="new", priority=True),
+    Binding("ctrl+p", "app.command_palette", "Commands", id="palette", show=False, priority=True),
+    Binding("ctrl+r", "app.chats", "Chats", id="chats", show=False, priority=True),
+    Binding("ctrl+e", "app.export", "Export the chat", id="export", show=False, priority=True),
+    LOG,
+]
+"""Work everywhere except under a dialog."""
+
+CHAT: list[Binding] = [
+    Binding("escape", "stop", "Stop", id="stop", show=False),
+    Binding("ctrl+b", "memory", "Memory view", id="memory", priority=True),
+    Binding("ctrl+t", "thinking", "Show thinking", id="thinking", show=False, priority=True),
+    Binding("ctrl+g", "editor", "External editor", id="editor", show=False, priority=True),
+    Binding("alt+up", "walk(-1)", "Message before", id="message.previous", show=False, priority=True),
+    Binding("alt+down", "walk(1)", "Message after", id="message.next", show=False, priority=True),
+]
+
+DIALOG: list[Binding] = [
+    QUIT,
+    INTERRUPT,
+    Binding("escape", "cancel", "Close", id="dialog.close"),
+]
+"""What every dialog adds: a modal screen hides the bindings of the app."""
+
+PICKER: list[Binding] = [
+    Binding("f5", "login", "Log in to the hub", id="picker.login"),
+]
+SWITCHER: list[Binding] = [
+    Binding("p", "prefer", "Preference", id="switcher.prefer"),
+    Binding("c", "context", "Context", id="switcher.context"),
+]
+PROBLEM: list[Binding] = [
+    Binding("enter", "cancel", "Close", id="problem.close", priority=True),
+    Binding("r", "reload", "Reload", id="problem.reload"),
+    Binding("f4", "strategy", "Another strategy", id="problem.strategy"),
+    Binding("l", "log", "Log", id="problem.log"),
+]
+CHATS: list[Binding] = [
+    Binding("ctrl+d", "delete", "Delete", id="chats.delete", priority=True),
+]
+LOGIN: list[Binding] = [
+    Binding("ctrl+o", "logout", "Log out", id="login.logout", priority=True),
+]
+
+SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "Write",
+        (
+            ("Enter", "send"),
+            ("Shift+Enter", "new line, also Ctrl+J"),
+            ("Esc", "stop the reply, load"),
+            ("Ctrl+C", "copy, clear, stop"),
+            ("Ctrl+G", "external editor"),
+        ),
+    ),
+    (
+        "Messages",
+        (
+            ("Alt+Up/Down", "walk through them"),
+            ("y", "copy the message"),
+            ("c", "copy next code block"),
+            ("e", "edit your message"),
+            ("r", "answer again"),
+            ("Ctrl+T", "show the thinking"),
+        ),
+    ),
+    (
+        "Screens",
+        (
+            ("F1", "this help"),
+            ("F2", "settings"),
+            ("F3", "model"),
+            ("F4", "strategy"),
+            ("Ctrl+B", "memory view"),
+            ("Ctrl+L", "engine log"),
+        ),
+    ),
+    (
+        "Chats",
+        (
+            ("Ctrl+N", "new chat"),
+            ("Ctrl+R", "saved chats"),
+            ("Ctrl+E", "export as Markdown"),
+            ("Ctrl+P", "all commands"),
+            ("Ctrl+Q", "quit"),
+        ),
+    ),
+)
+"""The help screen's order and words, for its two columns."""

@@ -1,0 +1,95 @@
+"""The load: what is done now, how far it is, and what the plan will hold where."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import ProgressBar, Static
+
+from llmchat.domain.memory import GIB
+from llmchat.session.controller import Session
+from llmchat.session.state import Phase, SessionState, Step
+from llmchat.ui.screens.base import Dialog, StateView
+from llmchat.ui.widgets.memory_text import MUTED
+from llmchat.ui.widgets.plan_view import PlanView
+from llmchat.ui.words import duration, speed
+
+PHASES = (Phase.PREPARING, Phase.LOADING, Phase.SWITCHING)
+
+
+class LoadScreen(StateView, Dialog[None]):
+    """Opens and closes by itself with the phase; Esc aborts."""
+
+    CSS_PATH = "load.tcss"
+    HEADING = "Loading"
+    HINTS = (("Esc", "stop loading"), ("^Q", "quit"))
+
+    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(session)
+        self._clock = clock
+
+    def body(self) -> Iterable[Widget]:
+        yield Static(id="model")
+        yield Static(id="stage")
+        yield ProgressBar(id="progress", show_eta=False)
+        yield Static(id="numbers")
+        yield Static(id="plan")
+        yield PlanView(id="devices")
+
+    def on_screen_resume(self) -> None:
+        if self.ready:
+            self.show(self.session.state)
+
+    def show(self, state: SessionState) -> None:
+        if state.phase not in PHASES:
+            if self.is_current:
+                self.dismiss(None)
+            return
+        name = state.model.title if state.model else "the model"
+        self.query_one("#model", Static).update(Content.styled(name, "bold"))
+        self._show_step(state.step)
+        self._show_plan(state)
+
+    def _show_step(self, step: Step | None) -> None:
+        self.query_one("#stage", Static).update(Content(step.stage if step else "Starting"))
+        known = step is not None and step.total > 0
+        bar = self.query_one(ProgressBar)
+        bar.display = known
+        if step is not None and known:
+            bar.update(total=step.total, progress=step.done)
+        self.query_one("#numbers", Static).update(
+            Content.styled(progress_words(step, self._clock()) if step else "", MUTED)
+        )
+
+    def _show_plan(self, state: SessionState) -> None:
+        plan = state.plan
+        title, view = self.query_one("#plan", Static), self.query_one(PlanView)
+        title.display = view.display = plan is not None
+        if plan is not None:
+            words = f"planned: {speed(plan.tokens_per_second)}, context {plan.context:,}"
+            title.update(Content.assemble((plan.label, "bold $primary"), (f"  {words}", MUTED)))
+            view.hardware, view.plan = state.hardware, plan
+
+    def action_cancel(self) -> None:
+        self.session.stop()
+
+
+def progress_words(step: Step, now: float) -> str:
+    """``33.1 of 131 GiB  4.9 GiB/s  20 s left``: what is known of it."""
+    taken = now - step.started
+    rate = step.done / taken if step.started and taken > 0.5 else 0.0
+    parts = []
+    if step.unit == "bytes" and (step.done or step.total):
+        parts.append(
+            f"{step.done / GIB:.1f} of {step.total / GIB:.1f} GiB" if step.total else f"{step.done / GIB:.1f} GiB"
+        )
+        if rate:
+            parts.append(f"{rate / GIB:.2f} GiB/s")
+    elif step.total:
+        parts.append(f"{step.done:,} of {step.total:,} {step.unit}".rstrip())
+    if rate and step.total > step.done:
+        parts.append(f"{duration((step.total - step.done) / rate)} left")
+    return "   ".join(parts)

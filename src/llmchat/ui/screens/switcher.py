@@ -1,0 +1,149 @@
+"""The strategy switcher: every strategy times every precision, what it takes and how fast it would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import msgspec
+from textual import on
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.events import Resize
+from textual.widget import Widget
+from textual.widgets import DataTable, Static
+
+from llmchat.domain.plan import Plan, Prefer, Proposal, Ranking, Request
+from llmchat.session.controller import Session
+from llmchat.session.state import SessionState
+from llmchat.ui import keys
+from llmchat.ui.bars import DOT
+from llmchat.ui.screens.ask import AskScreen
+from llmchat.ui.screens.base import Dialog, StateView
+from llmchat.ui.widgets.memory_text import MUTED
+from llmchat.ui.widgets.plan_view import PlanView
+from llmchat.ui.widgets.proposals import cells, columns, detail
+
+PREFERENCES: tuple[Prefer, ...] = ("balanced", "quality", "speed")
+
+
+class SwitcherScreen(StateView, Dialog[Plan]):
+    """Gives back the plan to load. The cursor starts on the recommended one."""
+
+    CSS_PATH = "switcher.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.SWITCHER]
+    HEADING = "Strategies"
+    HINTS = (("Enter", "load"), ("↑↓", "choose"), ("p", "prefer"), ("c", "context"), ("Esc", "close"))
+
+    def __init__(self, session: Session, request: Request) -> None:
+        super().__init__(session)
+        self._request = request
+        self._ranking: Ranking | None = None
+        self._width = 0
+
+    def body(self) -> Iterable[Widget]:
+        yield Static(id="why")
+        yield DataTable(id="proposals", cursor_type="row", cell_padding=0)
+        yield VerticalScroll(Static(id="words"), PlanView(id="devices"), id="detail", can_focus=False)
+
+    def on_mount(self) -> None:
+        ranking = self.session.replan(self._request)
+        self._draw(ranking or self.session.state.ranking, self.session.state)
+        self.query_one(DataTable).focus()
+
+    def on_resize(self, event: Resize) -> None:
+        if event.size.width != self._width:
+            self._width = event.size.width
+            self._draw(self._ranking, self.session.state)
+
+    def show(self, state: SessionState) -> None:
+        if self._ranking is None and state.ranking is not None:
+            self._draw(state.ranking, state)
+
+    def _draw(self, ranking: Ranking | None, state: SessionState) -> None:
+        """Rebuild the table; the cursor goes to the recommended plan, or stays where the person put it."""
+        table = self.query_one(DataTable)
+        old, self._ranking = self._ranking, ranking
+        row = table.cursor_row if old is ranking else None
+        table.clear(columns=True)
+        self.query_one("#why", Static).update(self._heading(ranking, state))
+        if ranking is None:
+            return
+        shape = columns(ranking.proposals, self.size.width - 6)
+        for column in shape:
+            table.add_column(column.heading, width=column.width)
+        for proposal in ranking.proposals:
+            loaded = isinstance(proposal, Plan) and same(proposal, state.plan)
+            best = proposal == ranking.best
+            table.add_row(*cells(proposal, shape, self._request.comfortable, best=best, loaded=loaded))
+        first = ranking.proposals.index(ranking.best) if ranking.best else 0
+        table.move_cursor(row=first if row is None else row)
+        self._explain()
+
+    def _heading(self, ranking: Ranking | None, state: SessionState) -> Content:
+        if ranking is None:
+            return Content.styled("No model is open: F3 chooses one.", MUTED)
+        context = next((p.context for p in ranking.proposals), 0)
+        name = state.model.title if state.model else ""
+        facts = f"prefer {self._request.prefer} {DOT} context {context:,}"
+        return Content.assemble((name, "bold"), (f"  {facts}\n", MUTED), ranking.why)
+
+    @on(DataTable.RowHighlighted)
+    def _explain(self) -> None:
+        proposal = self._at_cursor()
+        view = self.query_one(PlanView)
+        view.display = isinstance(proposal, Plan)
+        if proposal is None:
+            return
+        self.query_one("#words", Static).update(detail(proposal))
+        self.query_one("#detail", VerticalScroll).scroll_home(animate=False)
+        if isinstance(proposal, Plan):
+            view.hardware, view.plan = self.session.state.hardware, proposal
+
+    def _at_cursor(self) -> Proposal | None:
+        row = self.query_one(DataTable).cursor_row
+        proposals = self._ranking.proposals if self._ranking else ()
+        return proposals[row] if row < len(proposals) else None
+
+    @on(DataTable.RowSelected)
+    def _choose(self) -> None:
+        proposal = self._at_cursor()
+        if isinstance(proposal, Plan):
+            self.dismiss(proposal)
+        elif proposal is not None:
+            self.app.bell()
+
+    def action_prefer(self) -> None:
+        following = PREFERENCES[(PREFERENCES.index(self._request.prefer) + 1) % len(PREFERENCES)]
+        self._replan(msgspec.structs.replace(self._request, prefer=following))
+
+    def action_context(self) -> None:
+        facts = self.session.state.facts
+        limit = f", at most {facts.max_context:,}" if facts and facts.max_context else ""
+        now = next((str(p.context) for p in self._ranking.proposals), "") if self._ranking else ""
+        ask = AskScreen(self.session, "Context", f"Tokens the chat may take{limit}", now)
+        self.app.push_screen(ask, self._set_context)
+
+    def _set_context(self, text: str | None) -> None:
+        number = (text or "").replace(",", "").replace(".", "").strip()
+        if number.isdigit() and int(number) > 0:
+            self._replan(msgspec.structs.replace(self._request, context=int(number)))
+        elif number:
+            self.notify(f"{text} is not a number of tokens.", severity="error", title="Context")
+
+    def _replan(self, request: Request) -> None:
+        """Plan anew; what the planner will not do is shown by the session's problem, and nothing changes."""
+        ranking = self.session.replan(request)
+        if ranking is not None:
+            self._request = request
+            self._draw(ranking, self.session.state)
+
+
+def same(plan: Plan, other: Plan | None) -> bool:
+    """The same way of holding the model, whatever the numbers of free memory were."""
+    return other is not None and (plan.strategy, plan.precision, plan.context) == (
+        other.strategy,
+        other.precision,
+        other.context,
+    )
