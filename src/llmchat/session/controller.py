@@ -35,7 +35,7 @@ class Session:
     """One engine, one chat. All methods are called on the event loop's thread; none blocks it.
 
     Methods that take long (``open``, ``load``, ``send``) start a task and return at once; what comes of it is
-    seen in ``state``. An error becomes ``state.problem``; nothing is raised at the UI except where a method says it.
+    seen in ``state``. An error becomes ``state.problem``; nothing is raised at the UI, but where a method says it.
     """
 
     def __init__(self, options: SessionOptions = SessionOptions()) -> None:  # noqa: B008 - frozen
