@@ -1,0 +1,64 @@
+"""Take the pictures of the README from the real app on the fake engine's machine of four GPUs.
+
+python docs/make_screenshots.py            writes docs/images/*.svg
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from llmchat.commands.options import DEFAULT_MACHINE
+from llmchat.session.controller import Session
+from llmchat.session.options import SessionOptions
+from llmchat.session.settings import Settings
+from llmchat.session.state import Phase
+from llmchat.ui.app import LlmchatApp
+
+IMAGES = Path(__file__).with_name("images")
+SIZE = (140, 38)
+QUESTION = "How are the layers of a model spread over uneven GPUs?"
+WEB_FONT = re.compile(r"@font-face\s*\{.*?\}", re.DOTALL)
+"""Textual's pictures name a font on the web, which a README's picture cannot load anyway."""
+
+
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for a condition. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def main() -> None:
+    session = Session(SessionOptions(fake=DEFAULT_MACHINE, keep=False))
+    await session.start()
+    try:
+        app = LlmchatApp(session, session.settings or Settings(), "smollm2")
+        async with app.run_test(size=SIZE) as pilot:
+            await until(lambda: session.state.phase is Phase.READY)
+            await pilot.pause()
+            await pilot.press(*QUESTION, "enter")
+            await until(lambda: session.state.phase is Phase.READY and session.state.context_used > 0)
+            await until(lambda: session.state.memory is not None)
+            await pilot.pause()
+            save(app, "chat")
+            await pilot.press("f4")
+            await pilot.pause()
+            save(app, "strategies")
+    finally:
+        await session.close()
+
+
+def save(app: LlmchatApp, name: str) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    (IMAGES / f"{name}.svg").write_text(WEB_FONT.sub("", app.export_screenshot(title="llmchat")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["LLMCHAT_HOME"] = home
+        asyncio.run(main())
