@@ -91,7 +91,8 @@ def test_quantized_weights_take_the_bytes_that_bitsandbytes_promises(
     int8 = memory.weights(run(tiny, make_plan(tiny_facts, precision=Precision.INT8)).model)["cpu"]
     int4 = memory.weights(run(tiny, make_plan(tiny_facts, precision=Precision.INT4)).model)["cpu"]
     assert linear <= int8 - rest <= linear * 1.1  # one float32 scale a row
-    assert linear / 2 <= int4 - rest <= linear / 2 * 1.25  # tiny matrices: nested scales weigh more
+    scales = int4 - rest - linear // 2 - linear // 64  # beside one byte for each 64 weights
+    assert 0 < scales <= 7 * 4 * 1200  # code tables of 1 KiB and a little for each of the 28 matrices
 
 
 @pytest.mark.parametrize(
@@ -177,8 +178,8 @@ def test_progress_counts_the_bytes_of_the_model(tiny: Path, tiny_facts: ModelFac
     steps = [event for event in events if isinstance(event, Progress)]
     assert {(step.id, step.stage, step.unit) for step in steps} == {(7, "Reading weights", "bytes")}
     assert steps[0].done == 0
-    buffers = sum(m.bytes for m in tiny_facts.modules if "rotary" in m.name)
-    assert steps[-1].done + buffers == steps[-1].total == tiny_facts.weight_bytes
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
+    assert steps[-1].done == steps[-1].total == tiny_facts.weight_bytes
 
 
 def test_a_load_is_stopped_between_two_tensors(tiny: Path, tiny_facts: ModelFacts, make_plan: MakePlan) -> None:

@@ -1,4 +1,4 @@
-"""Whether a plan's placement is one of this model: every tensor has a place, every name exists, ties stay together."""
+"""Whether a plan's placement is one of this model: all tensors have a place, names exist, ties stay together."""
 
 from __future__ import annotations
 

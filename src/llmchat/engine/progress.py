@@ -27,6 +27,8 @@ class _Bar:
                 self._task.progress(self._stage, read, total, "bytes")
             else:
                 self._task.progress(self._stage, count, len(self._items), "tensors")
+        if total:
+            self._task.progress(self._stage, total, total, "bytes")  # buffers are made, not read
 
     def __enter__(self) -> _Bar:
         return self
