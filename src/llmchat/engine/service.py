@@ -154,9 +154,8 @@ class Service:
         if shown.detail or isinstance(shown, InternalError):
             traceback.print_exception(error)
         stats = getattr(error, "stats", None)
-        traceback.clear_frames(error.__traceback__)
-        error.__traceback__ = None
         if isinstance(command, Load):
+            _let_go(error)
             self._drop()
         self._channel.send(Failed(id=command.id, problem=shown.problem, stats=stats))
 
@@ -171,3 +170,11 @@ class Service:
                 self._channel.send(Heartbeat(held=memory.held(self._sizes, kv)))
             except RuntimeError as error:  # a cache that grows while it is counted, a GPU that is lost
                 print(f"llmchat engine: no heartbeat: {error}", file=sys.stderr)  # noqa: T201
+
+
+def _let_go(error: BaseException) -> None:
+    """Clear the frames of a failed load: they hold half a model."""
+    link: BaseException | None = error
+    while link is not None:
+        traceback.clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__
