@@ -16,7 +16,7 @@ from llmchat.errors import InternalError, LlmchatError, ModelError, OutOfMemory,
 
 MEMORY_WORDS = ("out of memory", "std::bad_alloc", "bad_alloc", "can't allocate memory", "not enough memory")
 """In RuntimeErrors of CUDA, RMM and torch's CPU allocator."""
-ASKED = re.compile(r"tried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)", re.IGNORECASE)
+ASKED = re.compile(r"(?:tried|failed) to allocate ([\d.]+) (bytes|KiB|MiB|GiB)", re.IGNORECASE)
 """As CUDA's and the CPU's allocators of torch word it."""
 UNITS = {"bytes": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
