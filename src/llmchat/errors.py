@@ -42,6 +42,8 @@ class LlmchatError(Exception):
     """Base of every error that a person is meant to see."""
 
     exit_code = 1
+    stats: object | None = None
+    """``ReplyStats`` of a reply that had begun when this ended it; sent with ``Failed``."""
 
     def __init__(self, title: str, message: str, remedy: str = "", *, detail: str = "") -> None:
         super().__init__(message)
