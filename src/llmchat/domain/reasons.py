@@ -1,0 +1,75 @@
+"""Why the best plan is the best, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmchat.domain.hardware import HardwareProfile
+from llmchat.domain.plan import Plan, Precision, Refusal, Request
+from llmchat.domain.precision import ORDER
+from llmchat.domain.words import PRECISIONS
+
+
+def why(
+    best: Plan | None,
+    plans: Sequence[Plan],
+    refusals: Sequence[Refusal],
+    request: Request,
+    hardware: HardwareProfile,
+) -> str:
+    """One or two sentences. ``plans`` and ``refusals`` are in order, the best and the nearest miss first."""
+    if best is None:
+        return _nothing(plans, refusals, request, hardware)
+    sentences = [_chosen(best, request)]
+    higher = [p for p in ORDER[: ORDER.index(best.precision)] if request.precision is None]
+    if higher:
+        sentences.append(" ".join(_passed_over(p, plans, refusals, request) for p in higher))
+    return " ".join(sentences)
+
+
+def _chosen(best: Plan, request: Request) -> str:
+    speed = f"{best.tokens_per_second:.2g} tokens/s"
+    head = f"{best.strategy} with the weights {PRECISIONS[best.precision]}: predicted {speed}"
+    set_by = [text for text in (request.strategy, request.precision) if text]
+    if set_by:
+        return f"{head}. You set {' and '.join(set_by)}."
+    match request.prefer:
+        case "quality":
+            return f"{head}, the fastest at the highest precision that fits."
+        case "speed":
+            return f"{head}, the fastest that fits."
+        case "balanced" if best.tokens_per_second >= request.comfortable:
+            return f"{head}, the highest precision at a comfortable {request.comfortable:g} tokens/s or more."
+        case "balanced":
+            return f"{head}, the fastest: none that fits reaches a comfortable {request.comfortable:g} tokens/s."
+
+
+def _passed_over(
+    precision: Precision, plans: Sequence[Plan], refusals: Sequence[Refusal], request: Request
+) -> str:
+    """Why not this more precise one."""
+    name = PRECISIONS[precision][0].upper() + PRECISIONS[precision][1:]
+    mine = [p for p in plans if p.precision is precision and request.strategy in (None, p.strategy)]
+    if mine:
+        fastest = max(mine, key=lambda plan: plan.tokens_per_second)
+        return f"{name} it would be {fastest.strategy} at {fastest.tokens_per_second:.2g} tokens/s."
+    missed = [r for r in refusals if r.precision is precision and request.strategy in (None, r.strategy)]
+    nearest = next((r for r in missed if r.device is not None), missed[0])
+    return f"{name} nothing fits; the nearest is {nearest.strategy}: {_lower(nearest.reason)}"
+
+
+def _nothing(
+    plans: Sequence[Plan], refusals: Sequence[Refusal], request: Request, hardware: HardwareProfile
+) -> str:
+    """``refusals`` begins with what was asked for."""
+    first = refusals[0]
+    asked = [text for text in (request.strategy, request.precision) if text]
+    if not asked:
+        return f"Nothing fits on {hardware.name}; the nearest is {first.strategy}: {_lower(first.reason)}"
+    text = f"{' and '.join(asked)} was asked for and does not work: {_lower(first.reason)}"
+    return f"{text} {plans[0].label} would fit." if plans else text
+
+
+def _lower(sentence: str) -> str:
+    """As the second half of a sentence: names such as CPU and GPU keep their capitals."""
+    return sentence if sentence[:2].isupper() else sentence[0].lower() + sentence[1:]

@@ -1,0 +1,30 @@
+"""All in RAM, run on the CPU: works everywhere, and is limited by what RAM reads in a second."""
+
+from __future__ import annotations
+
+from llmchat.domain.memory import CPU
+from llmchat.domain.plan import Proposal
+from llmchat.domain.strategies import checks, outcome
+from llmchat.domain.strategies.base import Case, Strategy
+
+NAME = "cpu"
+
+
+def propose(case: Case) -> Proposal:
+    if refusal := checks.not_quantizable(case, NAME):
+        return refusal
+    need = case.blocks.size + case.reserve.cpu
+    if need > case.ram:
+        return outcome.short(case, NAME, CPU, need - case.ram)
+    return outcome.plan(
+        case,
+        NAME,
+        "resident",
+        ((block, CPU) for block in case.blocks.all),
+        CPU,
+        {CPU: case.reserve.cpu},
+        (f"all {len(case.model.layers)} layers and their KV cache fit in RAM",),
+    )
+
+
+STRATEGY = Strategy(NAME, "all in RAM, run on the CPU", propose)

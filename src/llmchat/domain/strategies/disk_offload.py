@@ -1,0 +1,112 @@
+"""First the GPUs, then RAM, and what neither holds is read from the checkpoint on disk for every token.
+
+Works without a GPU, too: then the CPU executes, and what RAM cannot hold comes from disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llmchat.domain.memory import CPU, DISK, gib
+from llmchat.domain.plan import Plan, Proposal, Refusal
+from llmchat.domain.strategies import checks, offload, outcome
+from llmchat.domain.strategies.base import Case, Strategy
+from llmchat.domain.strategies.blocks import Block
+from llmchat.domain.words import place
+
+NAME = "disk-offload"
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """Offloaded blocks by where they are kept."""
+
+    ram: tuple[Block, ...]
+    disk: tuple[Block, ...]
+    staging: int
+    """Bytes of RAM through which a block from disk passes."""
+
+
+def propose(case: Case) -> Proposal:
+    if refusal := checks.not_offloadable(case, NAME):
+        return refusal
+    if case.ram < 0:
+        return outcome.short(case, NAME, CPU, -case.ram)
+    if checks.no_gpu(case, NAME):
+        return _without_gpu(case)
+    found = _with_gpu(case)
+    if isinstance(found, Plan):
+        return found
+    alone = _without_gpu(case)
+    return alone if isinstance(alone, Plan) or alone.missing < found.missing else found
+
+
+def _with_gpu(case: Case) -> Plan | Refusal:
+    found = offload.Search(case).run()
+    if isinstance(found, offload.Shortfall):
+        return outcome.short(case, NAME, found.room.device, found.missing)
+    shared = any(room.gpu.managed == "integrated" for room in case.gpus)
+    shelved = Shelved((), found.offloaded, 0) if shared else _shelve(found.offloaded, case.ram)
+    if isinstance(shelved, int):
+        return outcome.short(case, NAME, CPU, shelved)
+    return outcome.plan(
+        case,
+        NAME,
+        "offloaded",
+        (*((block, room.device) for block, room in found.kept), *_shelf(shelved)),
+        found.main.device,
+        {room.device: room.reserve for _, room in found.kept}
+        | {found.main.device: found.main.reserve + found.staging, CPU: shelved.staging},
+        (_because(case, shelved, found.main.device),),
+    )
+
+
+def _without_gpu(case: Case) -> Plan | Refusal:
+    fixed = case.blocks.kv + case.reserve.cpu
+    shelved = _shelve(case.blocks.all, case.ram - fixed)
+    if isinstance(shelved, int):
+        return outcome.short(case, NAME, CPU, shelved)
+    return outcome.plan(
+        case,
+        NAME,
+        "offloaded",
+        _shelf(shelved),
+        CPU,
+        {CPU: case.reserve.cpu + shelved.staging},
+        ("no GPU takes part: the CPU executes all layers", _because(case, shelved, CPU)),
+    )
+
+
+def _shelve(blocks: Sequence[Block], room: int) -> Shelved | int:
+    """In order into RAM while there is ``room``, the others to disk; bytes missing where none of it works."""
+    if room >= 0 and sum(block.weights for block in blocks) <= room:
+        return Shelved(tuple(blocks), (), 0)
+    staging = max((block.largest for block in blocks), default=0)
+    left = room - staging
+    if left < 0:
+        return -left
+    ram: list[Block] = []
+    for block in blocks:
+        if block.weights > left:
+            break
+        ram.append(block)
+        left -= block.weights
+    return Shelved(tuple(ram), tuple(blocks[len(ram) :]), staging)
+
+
+def _shelf(shelved: Shelved) -> list[tuple[Block, str]]:
+    return [(block, CPU) for block in shelved.ram] + [(block, DISK) for block in shelved.disk]
+
+
+def _because(case: Case, shelved: Shelved, main: str) -> str:
+    layers = case.blocks.layers
+    on_disk = sum(block in layers for block in shelved.disk)
+    in_ram = sum(block in layers for block in shelved.ram)
+    if not shelved.disk:
+        return f"nothing has to come from disk; {in_ram} of {len(layers)} layers in RAM"
+    read = gib(sum(block.weights for block in shelved.disk))
+    return f"{on_disk} of {len(layers)} layers on disk, {in_ram} in RAM: {read} are read to {place(main)} for every token"
+
+
+STRATEGY = Strategy(NAME, "first the GPUs, then RAM, the rest read from disk", propose)

@@ -1,0 +1,158 @@
+"""Whole layers spread over several GPUs, uneven ones too: each GPU runs its range of layers in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from llmchat.domain.memory import CPU, gib
+from llmchat.domain.plan import Plan, Proposal, Refusal
+from llmchat.domain.strategies import checks, fill, outcome
+from llmchat.domain.strategies.base import Case, Strategy
+from llmchat.domain.strategies.rooms import Room
+from llmchat.domain.words import place
+
+NAME = "multi-gpu"
+BALANCE_STEPS = 12
+"""Halvings in the search for the smallest share of every GPU that is enough."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Layers by GPU, and the numbers of the GPUs that hold front and back."""
+
+    counts: Sequence[int]
+    front: int
+    back: int
+
+
+def propose(case: Case) -> Proposal:
+    """On as few GPUs as will do, the roomiest ones, each filled to about the same share."""
+    if refusal := checks.no_gpu(case, NAME) or checks.not_quantizable(case, NAME) or _too_few(case):
+        return refusal
+    if case.ram < 0:
+        return outcome.short(case, NAME, CPU, -case.ram)
+    largest = max(layer.size for layer in case.blocks.layers)
+    usable = [room for room in case.gpus if room.room >= largest]
+    if len(usable) < 2:
+        second = sorted(case.gpus, key=lambda room: -room.room)[1]
+        return outcome.short(case, NAME, second.device, largest - second.room)
+    return _widest(case, usable) or _short(case, usable)
+
+
+def _too_few(case: Case) -> Refusal | None:
+    if len(case.gpus) < 2:
+        return checks.refused(case, NAME, "There is only one GPU that could take part.")
+    if len(case.blocks.layers) < 2:
+        return checks.refused(case, NAME, "The model has no layers that could lie apart.")
+    return None
+
+
+def _widest(case: Case, usable: Sequence[Room]) -> Plan | None:
+    roomiest = sorted(usable, key=lambda room: (-room.room, room.gpu.index))
+    for count in range(2, len(usable) + 1):
+        chosen = sorted(roomiest[:count], key=lambda room: room.gpu.index)
+        if sum(room.room for room in chosen) < case.blocks.size:
+            continue
+        sums = fill.prefix([layer.size for layer in case.blocks.layers])
+        found = _spread(case, sums, chosen)
+        if found:
+            return _plan(case, chosen, _balanced(case, sums, chosen, found))
+    return None
+
+
+def _spread(case: Case, sums: Sequence[int], rooms: Sequence[Room]) -> Spread | None:
+    sizes = [room.room for room in rooms]
+    for front, back in _ends(len(rooms)):
+        counts = _fill(case, sums, sizes, front, back)
+        if counts:
+            return Spread(counts, front, back)
+    return None
+
+
+def _ends(count: int) -> Iterator[tuple[int, int]]:
+    """Where front and back may lie: first and last as they run, else anywhere, for a hidden state is tiny."""
+    for front in range(count):
+        for back in reversed(range(count)):
+            yield front, back
+
+
+def _left(case: Case, rooms: Sequence[int], front: int, back: int) -> list[int] | None:
+    """Room for layers once front and back are placed; None where those do not fit."""
+    left = list(rooms)
+    left[front] -= case.blocks.front.size
+    left[back] -= case.blocks.back.size
+    return left if left[front] >= 0 and left[back] >= 0 else None
+
+
+def _fill(case: Case, sums: Sequence[int], rooms: Sequence[int], front: int, back: int) -> Sequence[int] | None:
+    left = _left(case, rooms, front, back)
+    layers = len(case.blocks.layers)
+    return fill.fill(sums, left, layers, layers - 1) if left else None
+
+
+def _balanced(case: Case, sums: Sequence[int], rooms: Sequence[Room], found: Spread) -> Spread:
+    """The same with the smallest share of every room that is enough."""
+    low, high, best = 0.0, 1.0, found
+    for _ in range(BALANCE_STEPS):
+        share = (low + high) / 2
+        counts = _fill(case, sums, [int(room.room * share) for room in rooms], found.front, found.back)
+        if counts:
+            high, best = share, Spread(counts, found.front, found.back)
+        else:
+            low = share
+    return best
+
+
+def _plan(case: Case, rooms: Sequence[Room], spread: Spread) -> Plan:
+    devices = [room.device for room in rooms]
+    homes = [device for device, count in zip(devices, spread.counts, strict=True) for _ in range(count)]
+    parts = [
+        (case.blocks.front, devices[spread.front]),
+        *zip(case.blocks.layers, homes, strict=True),
+        (case.blocks.back, devices[spread.back]),
+    ]
+    used = {device for _, device in parts}
+    words = ", ".join(
+        f"{count} on {place(device)}" for device, count in zip(devices, spread.counts, strict=True) if count
+    )
+    return outcome.plan(
+        case,
+        NAME,
+        "resident",
+        parts,
+        devices[spread.front],
+        {room.device: room.reserve for room in rooms if room.device in used},
+        (f"{len(case.blocks.layers)} layers in turn: {words}",),
+    )
+
+
+def _short(case: Case, rooms: Sequence[Room]) -> Refusal:
+    """The smallest amount that would do on one of the GPUs."""
+    sums = fill.prefix([layer.size for layer in case.blocks.layers])
+    amounts = ((_missing(case, sums, rooms, grown), grown) for grown in range(len(rooms)))
+    amount, grown = min((amount, grown) for amount, grown in amounts if amount is not None)
+    whole = case.blocks.size + sum(room.reserve for room in rooms)
+    have = sum(room.capacity for room in rooms)
+    return outcome.short(
+        case,
+        NAME,
+        rooms[grown].device,
+        amount,
+        f"The {len(rooms)} GPUs together have {gib(have)} for the {gib(whole)} that are needed.",
+    )
+
+
+def _missing(case: Case, sums: Sequence[int], rooms: Sequence[Room], grown: int) -> int | None:
+    most = len(case.blocks.layers) - 1
+    found = []
+    for front, back in _ends(len(rooms)):
+        left = [room.room for room in rooms]
+        left[front] -= case.blocks.front.size
+        left[back] -= case.blocks.back.size
+        if all(room >= 0 for number, room in enumerate(left) if number != grown):
+            found.append(fill.missing(sums, left, grown, most))
+    return min((amount for amount in found if amount is not None), default=None)
+
+
+STRATEGY = Strategy(NAME, "whole layers spread over several GPUs", propose)

@@ -1,0 +1,130 @@
+"""From a placement to a Plan, from a shortfall to a Refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from llmchat.domain import speed
+from llmchat.domain.memory import CPU, DISK, Account, cuda, cuda_index, gib
+from llmchat.domain.plan import Plan, Precision, Refusal, Runner
+from llmchat.domain.precision import quantized_share
+from llmchat.domain.strategies import rooms
+from llmchat.domain.strategies.base import Case
+from llmchat.domain.strategies.blocks import Block
+from llmchat.domain.words import place
+
+
+def plan(
+    case: Case,
+    strategy: str,
+    runner: Runner,
+    parts: Iterable[tuple[Block, str]],
+    main_device: str,
+    compute: Mapping[str, int],
+    because: Sequence[str],
+    overflow: speed.Overflow | None = None,
+) -> Plan:
+    """``parts``: each block and its device. ``compute``: bytes a device needs beside weights and KV cache, the
+    engine process's own RAM aside. KV cache of an offloaded block lies on ``main_device``."""
+    placed = tuple(parts)
+    device_of = {name: device for block, device in placed for name in block.names}
+    placement = {module.name: device_of[module.name] for module in case.model.modules}
+    predicted = speed.predict(case.model, case.hardware, case.precision, placement, main_device, overflow)
+    return Plan(
+        strategy=strategy,
+        runner=runner,
+        precision=case.precision,
+        dtype=case.model.dtype,
+        context=case.context,
+        placement=placement,
+        main_device=main_device,
+        devices=_accounts(case, placed, main_device, compute, overflow),
+        tokens_per_second=predicted.tokens_per_second,
+        time_to_first_token=predicted.time_to_first_token,
+        quantized_share=quantized_share(case.model, case.precision),
+        because=(*because, *_quantized(case), *_unknown(case, placement, main_device), *predicted.assumed),
+    )
+
+
+def short(case: Case, strategy: str, device: str, missing: int, *remedies: str) -> Refusal:
+    """A refusal for ``missing`` bytes on ``device``; says so when it is the person's own budget that binds."""
+    return Refusal(
+        strategy=strategy,
+        precision=case.precision,
+        context=case.context,
+        reason=f"{gib(missing)} more would be needed {'in' if device == CPU else 'on'} {place(device)}.",
+        device=device,
+        missing=missing,
+        remedies=(*remedies, *_device_remedies(case, device, missing)),
+    )
+
+
+def _device_remedies(case: Case, device: str, missing: int) -> Iterable[str]:
+    index = cuda_index(device)
+    gpu = next((gpu for gpu in case.hardware.gpus if gpu.index == index), None)
+    budget = case.request.ram_budget if gpu is None else case.request.gpu_budget.get(gpu.index)
+    if budget is not None:
+        yield f"Raise the budget of {place(device)} to {gib(budget + missing)}, if as much is free."
+    if gpu is not None and missing <= rooms.other(gpu):
+        yield f"End what else uses {place(device)}: it holds {gib(rooms.other(gpu))}."
+    elif gpu is None:
+        yield f"Free {gib(missing)} of RAM."
+
+
+def _accounts(
+    case: Case,
+    placed: Sequence[tuple[Block, str]],
+    main_device: str,
+    compute: Mapping[str, int],
+    overflow: speed.Overflow | None,
+) -> dict[str, Account]:
+    """Devices that hold something, by kind; ``cpu`` always, for the engine process lives there."""
+    weights: dict[str, int] = {}
+    kv: dict[str, int] = {}
+    for block, device in placed:
+        weights[device] = weights.get(device, 0) + block.weights
+        holder = main_device if device in (CPU, DISK) else device
+        kv[holder] = kv.get(holder, 0) + block.kv
+    if overflow:
+        weights[main_device] -= overflow.bytes
+        weights[CPU] = weights.get(CPU, 0) + overflow.bytes
+    accounts = {
+        cuda(gpu.index): _account(weights, kv, compute, cuda(gpu.index), gpu.total, rooms.other(gpu))
+        for gpu in case.hardware.gpus
+        if cuda(gpu.index) in (weights.keys() | {main_device})
+    }
+    ram = {**compute, CPU: compute.get(CPU, 0) + rooms.engine_ram(case.hardware)}
+    total, available = case.hardware.ram_total, case.hardware.ram_available
+    accounts[CPU] = _account(weights, kv, ram, CPU, total, max(0, total - available))
+    if weights.get(DISK):
+        accounts[DISK] = Account(weights=weights[DISK])
+    return accounts
+
+
+def _account(
+    weights: Mapping[str, int],
+    kv: Mapping[str, int],
+    compute: Mapping[str, int],
+    device: str,
+    total: int,
+    other: int,
+) -> Account:
+    held = Account(
+        weights=weights.get(device, 0), kv_cache=kv.get(device, 0), compute=compute.get(device, 0), other=other
+    )
+    return msgspec.structs.replace(held, free=max(0, total - held.used))
+
+
+def _quantized(case: Case) -> Iterable[str]:
+    if case.precision is not Precision.PUBLISHED:
+        share = quantized_share(case.model, case.precision)
+        yield f"{case.precision} shrinks {share:.0%} of the parameters, not embeddings, norms and head"
+
+
+def _unknown(case: Case, placement: Mapping[str, str], main_device: str) -> Iterable[str]:
+    used = {*placement.values(), main_device}
+    for gpu in case.hardware.gpus:
+        if gpu.free is None and cuda(gpu.index) in used:
+            yield f"how much of {place(cuda(gpu.index))} is free is unknown: all {gib(gpu.total)} are counted as free"

@@ -1,0 +1,56 @@
+"""As many layers on the GPUs as fit; the rest in RAM, copied to the main GPU each time their turn comes."""
+
+from __future__ import annotations
+
+from llmchat.domain.memory import CPU, gib
+from llmchat.domain.plan import Plan, Proposal, Refusal
+from llmchat.domain.strategies import checks, offload, outcome
+from llmchat.domain.strategies.base import Case, Strategy
+from llmchat.domain.words import place
+
+NAME = "ram-offload"
+
+
+def propose(case: Case) -> Proposal:
+    if refusal := checks.no_gpu(case, NAME) or _one_pool(case) or checks.not_offloadable(case, NAME):
+        return refusal
+    if case.ram < 0:
+        return outcome.short(case, NAME, CPU, -case.ram)
+    found = offload.Search(case).run()
+    if isinstance(found, offload.Shortfall):
+        return outcome.short(case, NAME, found.room.device, found.missing)
+    moved = sum(block.weights for block in found.offloaded)
+    if moved > case.ram:
+        return outcome.short(case, NAME, CPU, moved - case.ram)
+    return _plan(case, found, moved)
+
+
+def _one_pool(case: Case) -> Refusal | None:
+    if any(room.gpu.managed == "integrated" for room in case.gpus):
+        return checks.refused(case, NAME, "CPU and GPU share one memory: moving layers to RAM frees nothing.")
+    return None
+
+
+def _plan(case: Case, found: offload.Split, moved: int) -> Plan:
+    total = len(case.blocks.layers)
+    away = sum(block in case.blocks.layers for block in found.offloaded)
+    because = (
+        f"{away} of {total} layers in RAM: {gib(moved)} are copied to {place(found.main.device)} for every token"
+        if found.offloaded
+        else "everything fits on the GPUs: nothing is offloaded"
+    )
+    used = {room.device: room.reserve for _, room in found.kept} | {
+        found.main.device: found.main.reserve + found.staging
+    }
+    return outcome.plan(
+        case,
+        NAME,
+        "offloaded",
+        (*((block, room.device) for block, room in found.kept), *((block, CPU) for block in found.offloaded)),
+        found.main.device,
+        used,
+        (because,),
+    )
+
+
+STRATEGY = Strategy(NAME, "as many layers on the GPUs as fit, the rest in RAM", propose)

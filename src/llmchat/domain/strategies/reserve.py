@@ -1,0 +1,62 @@
+"""What a device needs beside weights and KV cache: counted before anything is placed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmchat.domain.memory import GIB
+from llmchat.domain.model import ModelFacts
+
+CUDA_CONTEXT = GIB // 2
+"""Bytes of a CUDA context with its loaded kernels: 0.4-0.8 GiB are seen, 0.5 is assumed until measured."""
+CHUNK = 512
+"""Tokens of a prompt that are prefilled at a time."""
+LOADING_COPIES = 2
+"""Of a layer's largest tensor, while loading: parts and the fused whole, or 16-bit and quantized weights."""
+LOGITS_COPIES = 4
+"""Of the last token's logits in float32, while sampling: logits, sorted, probabilities, cumulated."""
+HIDDEN_COPIES = 8
+"""Of the hidden states: residual, norm (float32 counts twice), queries, keys, values, attention's output, sum."""
+MLP_COPIES = 3
+"""Of the intermediate states: gate, up, product."""
+MASK_BYTES = 3
+"""A boolean attention mask and its 16-bit form, per token of the chunk and of the context."""
+KV_GROWTH_COPIES = 2
+"""Of one layer's KV cache: transformers' DynamicCache grows by concatenation, old and new live side by side."""
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Bytes."""
+
+    gpu: int
+    """On each GPU that holds or runs a part of the model."""
+    cpu: int
+    """In RAM, when the CPU runs the model."""
+
+
+def reserve(model: ModelFacts, context: int) -> Reserve:
+    """The larger of what loading and what a forward pass needs for a moment; with the CUDA context on a GPU."""
+    largest = max((module.largest_tensor for module in model.layers), default=0)
+    transient = max(LOADING_COPIES * largest, activations(model, context, largest))
+    return Reserve(gpu=CUDA_CONTEXT + transient, cpu=transient)
+
+
+def activations(model: ModelFacts, context: int, largest: int) -> int:
+    """Bytes in flight while a chunk of CHUNK tokens is prefilled with ``context`` tokens in the KV cache."""
+    item = 4 if model.dtype == "float32" else 2
+    hidden = model.hidden_size
+    intermediate = largest // item // max(1, hidden)
+    states = CHUNK * item * (HIDDEN_COPIES * hidden + MLP_COPIES * intermediate)
+    logits = LOGITS_COPIES * 4 * model.vocab_size
+    mask = MASK_BYTES * CHUNK * context
+    kv = max((module.cache.size(context) for module in model.modules), default=0)
+    return states + logits + mask + KV_GROWTH_COPIES * kv + _expanded_kv(model, context, item)
+
+
+def _expanded_kv(model: ModelFacts, context: int, item: int) -> int:
+    """Keys and values repeated for every query head: what transformers' masked SDPA does under grouped queries
+    (``repeat_kv``). As many heads times their size as the hidden size."""
+    full = 2 * model.hidden_size * item
+    grouped = [m.cache for m in model.modules if 0 < m.cache.per_token < full]
+    return max((full * min(context, cache.window or context) for cache in grouped), default=0)

@@ -1,0 +1,83 @@
+"""How many bytes of each device the engine may take: what is free, within what the person allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmchat.domain.hardware import Gpu, HardwareProfile
+from llmchat.domain.memory import GIB, cuda
+from llmchat.domain.plan import Precision, Request
+
+SYSTEM_RAM = GIB // 2
+"""Bytes of available RAM that are left to everybody else, so that the machine does not begin to swap."""
+ENGINE_RAM = GIB // 2
+"""Bytes of the engine process without a model: 0.34 GiB measured with a CPU build of torch."""
+ENGINE_RAM_CUDA = GIB
+"""The same with CUDA: its libraries and pinned buffers; an estimate."""
+BNB_CUDA13_CAPABILITY = (7, 5)
+"""bitsandbytes built for CUDA 13 has no kernels for older GPUs (V100 is 7.0)."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A GPU as the planner sees it."""
+
+    gpu: Gpu
+    capacity: int
+    """Bytes that the engine may take there, all kinds together."""
+    reserve: int
+    """Bytes that go to the CUDA context and to what a pass needs for a moment."""
+
+    @property
+    def device(self) -> str:
+        return cuda(self.gpu.index)
+
+    @property
+    def room(self) -> int:
+        """Bytes for weights and KV cache; may be negative."""
+        return self.capacity - self.reserve
+
+
+def gpus(hardware: HardwareProfile, request: Request, precision: Precision, reserve: int) -> tuple[Room, ...]:
+    """Rooms of the GPUs that can run ``precision``, by index."""
+    return tuple(
+        Room(gpu=gpu, capacity=_capacity(gpu, hardware, request), reserve=reserve)
+        for gpu in sorted(hardware.gpus, key=lambda gpu: gpu.index)
+        if runs(gpu, hardware, precision)
+    )
+
+
+def runs(gpu: Gpu, hardware: HardwareProfile, precision: Precision) -> bool:
+    """Whether ``gpu`` has kernels for ``precision``; a GPU of unknown capability is trusted."""
+    cuda13 = (hardware.software.torch_cuda or "").startswith("13")
+    if precision is Precision.PUBLISHED or not cuda13 or gpu.capability is None:
+        return True
+    return gpu.capability >= BNB_CUDA13_CAPABILITY
+
+
+def _capacity(gpu: Gpu, hardware: HardwareProfile, request: Request) -> int:
+    """Free bytes (all, where the driver does not tell), the person's budget, and for a GPU that shares the RAM
+    what is left of that."""
+    limits = [gpu.total if gpu.free is None else gpu.free]
+    if gpu.index in request.gpu_budget:
+        limits.append(request.gpu_budget[gpu.index])
+    if gpu.managed == "integrated":
+        limits.append(ram(hardware, request))
+    return min(limits)
+
+
+def ram(hardware: HardwareProfile, request: Request) -> int:
+    """Bytes of RAM for weights, KV cache and activations: the engine process itself is taken off already."""
+    capacity = hardware.ram_available - SYSTEM_RAM
+    if request.ram_budget is not None:
+        capacity = min(capacity, request.ram_budget)
+    return capacity - engine_ram(hardware)
+
+
+def engine_ram(hardware: HardwareProfile) -> int:
+    return ENGINE_RAM_CUDA if hardware.gpus else ENGINE_RAM
+
+
+def other(gpu: Gpu) -> int:
+    """Bytes that other processes hold; 0 where the driver does not tell."""
+    return 0 if gpu.free is None else max(0, gpu.total - gpu.free)
