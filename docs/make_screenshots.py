@@ -12,11 +12,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from llmchat.session.settings import Settings
+
 from llmchat.commands.options import DEFAULT_MACHINE
 from llmchat.session.controller import Session
 from llmchat.session.options import SessionOptions
-from llmchat.session.settings import Settings
-from llmchat.session.state import Phase
+from llmchat.session.state import Phase, SessionState
 from llmchat.ui.app import LlmchatApp
 
 IMAGES = Path(__file__).with_name("images")
@@ -26,11 +27,12 @@ WEB_FONT = re.compile(r"@font-face\s*\{.*?\}", re.DOTALL)
 """Textual's pictures name a font on the web, which a README's picture cannot load anyway."""
 
 
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for a condition. Raises TimeoutError."""
+async def until(session: Session, condition: Callable[[SessionState], bool], seconds: float = 60.0) -> None:
+    """Wait for a state. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)
+        async for state in session.changes():
+            if condition(state):
+                return
 
 
 async def main() -> None:
@@ -39,11 +41,11 @@ async def main() -> None:
     try:
         app = LlmchatApp(session, session.settings or Settings(), "smollm2")
         async with app.run_test(size=SIZE) as pilot:
-            await until(lambda: session.state.phase is Phase.READY)
+            await until(session, lambda state: state.phase is Phase.READY)
             await pilot.pause()
             await pilot.press(*QUESTION, "enter")
-            await until(lambda: session.state.phase is Phase.READY and session.state.context_used > 0)
-            await until(lambda: session.state.memory is not None)
+            await until(session, lambda state: state.phase is Phase.READY and state.context_used > 0)
+            await until(session, lambda state: state.memory is not None)
             await pilot.pause()
             save(app, "chat")
             await pilot.press("f4")
