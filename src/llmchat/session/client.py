@@ -28,6 +28,8 @@ _RESULTS = (
     protocol.Finished,
     Failed,
 )
+ENGINE = (sys.executable, "-P", "-m", "llmchat.engine")
+"""``-P``: nothing of the folder in which llmchat was started is imported."""
 _GARBAGE_LOGGED = 20
 """Lines that are no events: so many are written to the log, the rest only counted."""
 _LOG_LINES = 30
@@ -95,7 +97,7 @@ class EngineClient:
     ) -> None:
         """``on_event`` gets the events without an id; ``on_death`` the reason, unless ``close`` was called;
         ``on_hang`` True when no sign of life comes, False when it does again. ``argv``: another program."""
-        self._argv = [*(argv or (sys.executable, "-P", "-m", "llmchat.engine")), *argv_extra]
+        self._argv = [*(argv or ENGINE), *argv_extra]
         self._on_event, self._on_death, self._on_hang = on_event, on_death, on_hang
         self._patience = patience
         self._running: dict[int, Running] = {}

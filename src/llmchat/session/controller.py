@@ -50,6 +50,7 @@ class Session:
         self._loader.request, self._loader.autoload = options.request, options.autoload
         self._watch = MemoryWatch(self._store, self._engine, self._make_sampler)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
         self.settings: Settings | None = None
         """As read by ``start``."""
         self.sampling = options.sampling or Sampling()
@@ -106,7 +107,10 @@ class Session:
             self._background(self._ask_account())
 
     async def close(self) -> None:
-        """Save, end the engine, and wait for it."""
+        """Save, end the engine, and wait for it. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         self._watch.stop()
         for task in tuple(self._tasks):
             task.cancel()
@@ -212,7 +216,7 @@ class Session:
             self._store.fail(error)
             return
         if self.state.chat and self.state.chat.id == chat_id:
-            self.new_chat()
+            self._background(self._change_chat(chatting.new_chat(self.system), keep=False))
 
     def restore_chat(self, chat_id: str) -> None:
         """Undo ``delete_chat``."""
@@ -290,12 +294,17 @@ class Session:
         self._store.fail(error, draft=draft or state.draft)
         return False
 
-    async def _change_chat(self, chat: Chat, draft: str = "") -> None:
+    async def _change_chat(self, chat: Chat, draft: str = "", keep: bool = True) -> None:
+        """``keep`` False: the present chat was deleted, and stays so."""
         await self._replier.finish(5.0)
         if self._replier.active:
             self._engine.kill()
             await self._replier.ended()
-        await self._keeper.save(self.state.chat)
+        before = self.state.chat
+        if keep:
+            await self._keeper.save(before)
+        elif before:
+            await self._keeper.forget(before.id)
         self.system = chat.system
         self._store.update(chat=chat, notices=(), seen_from=0, draft=draft or self.state.draft)
 

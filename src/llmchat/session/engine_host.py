@@ -118,9 +118,13 @@ class EngineHost:
         match event:
             case protocol.Hello():
                 self._store.update(engine="up")
-            case protocol.Ready():
+            case protocol.Ready(warnings=warnings):
                 self._ready = event
                 self._store.update(engine="ready")
+                said = {notice.text for notice in self._store.state.notices}
+                for warning in warnings:
+                    if warning not in said:
+                        self._store.notice(warning, "warning")
             case protocol.Heartbeat(held=held):
                 self.held = held
 

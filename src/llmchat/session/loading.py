@@ -170,10 +170,10 @@ class Loader:
         await self._engine_ready()
         plan, ranking = await self._planned(opened, wanted)
         self._last = plan
-        working = await self._load_plan(opened, plan, ranking)
-        self._working = working
+        self._working = working = await self._load_plan(opened, plan, ranking)
         if before is not None:
             self._store.notice(_switched(working))
+        self._show(working)
 
     async def _planned(self, opened: Opened, wanted: Plan | None) -> tuple[Plan, Ranking]:
         """Raises FitError."""
@@ -216,7 +216,6 @@ class Loader:
         self._held = working = Working(
             opened=opened, ranking=ranking, plan=plan, measured=loaded.devices, seconds=loaded.seconds
         )
-        self._show(working)
         for note in loaded.notes:
             self._store.notice(note, "warning")
         return working
@@ -288,11 +287,12 @@ class Loader:
             if self._engine.used:
                 await self._fresh_engine()
             await self._engine_ready()
-            self._working = await self._load_plan(working.opened, working.plan, working.ranking)
+            self._working = back = await self._load_plan(working.opened, working.plan, working.ranking)
         except LlmchatError as error:
             self._working = None
             self._store.notice(f"Going back to {working.plan.label} failed: {error.message}", "error")
             return False
+        self._show(back)
         return True
 
     async def _give_up(self) -> None:

@@ -119,13 +119,16 @@ def _probe() -> HardwareProfile:
 
 
 def _as_engine_sees(profile: HardwareProfile, ready: Ready) -> HardwareProfile:
-    """What package metadata cannot tell: the engine has tried these libraries."""
+    """What package metadata cannot tell: the engine has imported these libraries and tried them."""
     versions = ready.versions
+    if "torch" not in versions:
+        return profile
+    broken = any(warning.startswith("bitsandbytes") for warning in ready.warnings)
     software = msgspec.structs.replace(
         profile.software,
-        torch=versions.get("torch", profile.software.torch),
+        torch=versions["torch"],
         torch_cuda=versions.get("cuda"),
-        bitsandbytes=versions.get("bitsandbytes"),
+        bitsandbytes=None if broken else versions.get("bitsandbytes"),
         rmm=versions.get("rmm"),
     )
     return calibration.with_cuda(msgspec.structs.replace(profile, software=software), ready.gpus)

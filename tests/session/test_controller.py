@@ -1,0 +1,411 @@
+"""The session over the scripted engine: opening, chatting, stopping, dying."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from session_kit import MACHINE, Kit, model_folder, too_small
+
+from llmchat.domain.chat import Sampling
+from llmchat.domain.plan import Precision, Request
+from llmchat.errors import EngineDied, FitError, LlmchatError, UsageError
+from llmchat.session import client
+from llmchat.session.controller import Session
+from llmchat.session.options import SessionOptions
+from llmchat.session.replying import BORDER
+from llmchat.session.state import Phase, SessionState
+
+
+async def test_open_plans_loads_and_measures(kit: Kit) -> None:
+    state = await kit.ready()
+    assert kit.phases == [Phase.IDLE, Phase.PREPARING, Phase.LOADING, Phase.READY]
+    assert state.model and state.model.kind == "local"
+    assert state.facts and state.facts.architecture == "LlamaForCausalLM"
+    assert state.ranking and state.plan == state.ranking.best
+    assert state.measured and state.measured["cpu"].weights == 40 * 2**20
+    assert state.load_seconds == 0.02
+    assert state.engine == "ready"
+    assert state.step is None and state.problem is None
+
+
+async def test_facts_are_kept_and_a_plan_then_needs_no_engine(kit: Kit) -> None:
+    await kit.ready()
+    session = Session(SessionOptions(hardware=MACHINE, autoload=False, keep=False))
+    await session.start()
+    session.open(str(kit.folder))
+    ranking = await session.wait_ranking()
+    assert ranking.best
+    assert session.state.facts == kit.state.facts
+    assert session._engine.pid is None
+    await session.close()
+
+
+async def test_a_plan_without_kept_facts_starts_the_engine_itself(kit: Kit) -> None:
+    session = Session(SessionOptions(hardware=MACHINE, autoload=False, keep=False))
+    await session.start()
+    session.open(str(kit.folder))
+    assert (await session.wait_ranking()).best
+    await session._store.wait(lambda state: not state.busy)
+    assert session.state.plan is None
+    await session.close()
+
+
+async def test_an_unknown_model_leaves_the_picker(kit: Kit) -> None:
+    await kit.session.start()
+    kit.session.open(str(kit.home / "nowhere"))
+    state = await kit.until(lambda s: s.problem)
+    assert state.problem and state.problem.kind == "ModelError"
+    assert state.phase is Phase.IDLE and state.model is None
+    with pytest.raises(LlmchatError):
+        await kit.session.wait_ready()
+
+
+async def test_nothing_fits_keeps_the_ranking(kit: Kit) -> None:
+    kit.session = Session(SessionOptions(hardware=too_small()))
+    kit.watch()
+    await kit.session.start()
+    kit.session.open(str(kit.folder))
+    with pytest.raises(FitError):
+        await kit.session.wait_ready()
+    assert kit.state.phase is Phase.FAILED
+    assert kit.state.ranking and kit.state.ranking.best is None
+
+
+async def test_a_reply_streams_and_becomes_a_turn(kit: Kit) -> None:
+    await kit.ready()
+    partial: list[str] = []
+    kit.session.subscribe(lambda s: partial.append(s.reply.answer) if s.reply else None)
+    state = await kit.say("Hello, you there.\nHow are you?")
+    assert kit.answers() == ["You said 'Hello, you there.\\nHow are you?' after u."]
+    assert state.chat and state.chat.title == "Hello, you there. How are you?"
+    turn = state.chat.turns[-1]
+    assert turn.stats and turn.stats.tokens == 2 and turn.stats.reason == "end"
+    assert state.plan and turn.label == state.plan.label
+    assert state.chat.strategy == state.plan.strategy
+    assert state.measured_speed == pytest.approx(10.0)
+    assert partial[-1] == turn.content
+    assert (await kit.session.wait_reply()) == turn
+
+
+async def test_the_history_is_sent_along_with_the_system_prompt(kit: Kit) -> None:
+    await kit.ready()
+    await kit.say("one")
+    kit.session.set_system("Be brief.")
+    await kit.say("two")
+    assert kit.answers()[-1] == "You said 'two' after suau."
+
+
+async def test_thinking_is_kept_apart(kit: Kit) -> None:
+    await kit.ready()
+    state = await kit.say("think")
+    assert state.chat and (state.chat.turns[-1].thinking, state.chat.turns[-1].content) == ("hm", "yes")
+
+
+async def test_stop_keeps_the_part(kit: Kit) -> None:
+    await kit.ready()
+    kit.session.send("slow")
+    await kit.until(lambda s: s.reply and "3 " in s.reply.answer)
+    assert kit.session.stop()
+    state = await kit.settled()
+    assert state.phase is Phase.READY and state.problem is None
+    assert state.chat and state.chat.turns[-1].stats
+    assert state.chat.turns[-1].stats.reason == "stopped"
+    assert kit.answers()[0].startswith("1 2 3 ")
+    assert not kit.session.stop()
+    await kit.say("again")
+    assert kit.answers()[-1] == "You said 'again' after uau."
+
+
+async def test_stop_before_the_first_token_gives_the_text_back(kit: Kit) -> None:
+    await kit.ready()
+    kit.session.send("slow")
+    assert kit.session.stop()
+    state = await kit.settled()
+    if not kit.answers():
+        assert state.draft == "slow"
+        assert state.chat and state.chat.turns == ()
+    assert state.phase is Phase.READY and state.problem is None
+
+
+async def test_a_refused_prompt_comes_back_as_a_draft(kit: Kit) -> None:
+    await kit.ready()
+    await kit.say("fine")
+    state = await kit.say("refuse")
+    assert state.problem and state.problem.kind == "PromptError"
+    assert state.phase is Phase.READY
+    assert state.chat and len(state.chat.turns) == 2
+    assert kit.session.take_draft() == "refuse"
+    assert kit.session.take_draft() == ""
+    kit.session.dismiss()
+    assert kit.state.problem is None
+    with pytest.raises(LlmchatError):
+        await kit.say("refuse")
+        await kit.session.wait_reply()
+
+
+async def test_out_of_memory_keeps_the_part_and_the_model(kit: Kit) -> None:
+    await kit.ready()
+    state = await kit.say("oom")
+    assert state.problem and state.problem.kind == "OutOfMemory"
+    assert kit.answers() == ["the part "]
+    assert state.chat and state.chat.turns[-1].stats and state.chat.turns[-1].stats.reason == "failed"
+    await kit.say("next")
+    assert kit.answers()[-1] == "You said 'next' after uau."
+
+
+async def test_death_keeps_the_part_and_reload_goes_on(kit: Kit) -> None:
+    await kit.ready()
+    state = await kit.say("die")
+    assert state.phase is Phase.FAILED
+    assert state.problem and state.problem.kind == "EngineDied" and "signal 9" in state.problem.message
+    assert kit.answers() == ["the part "]
+    assert state.engine == "down"
+    plan = state.plan
+    kit.session.reload()
+    state = await kit.until(lambda s: s.phase is Phase.READY)
+    assert state.plan == plan and state.problem is None
+    await kit.say("still there?")
+    assert kit.answers()[-1] == "You said 'still there?' after uau."
+
+
+async def test_death_before_the_first_token_gives_the_text_back(kit: Kit) -> None:
+    await kit.ready()
+    state = await kit.say("die at once")
+    assert (state.phase, state.draft) == (Phase.FAILED, "die at once")
+
+
+async def test_death_while_idle_is_told(kit: Kit) -> None:
+    await kit.ready()
+    assert kit.session._engine.pid
+    os.kill(kit.session._engine.pid, signal.SIGKILL)
+    state = await kit.until(lambda s: s.phase is Phase.FAILED)
+    assert state.problem and state.problem.kind == "EngineDied"
+    kit.session.send("anybody?")
+    assert kit.state.draft == "anybody?"
+    assert kit.state.problem and kit.state.problem.title == "No model is loaded"
+
+
+async def test_an_engine_that_cannot_start(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ENGINE", ("/nowhere/python",))
+    await kit.session.start()
+    assert kit.state.problem and kit.state.problem.kind == "EngineDied"
+    kit.session.open(str(kit.folder))
+    with pytest.raises(EngineDied):
+        await kit.session.wait_ready()
+
+
+async def test_sending_too_early_gives_the_text_back(kit: Kit) -> None:
+    await kit.session.start()
+    kit.session.open(str(kit.folder))
+    kit.session.send("early")
+    assert kit.session.take_draft() == "early"
+    await kit.until(lambda s: s.phase is Phase.READY)
+    kit.session.send("slow")
+    kit.session.send("too many")
+    assert kit.session.take_draft() == "too many"
+    kit.session.stop()
+    await kit.settled()
+
+
+async def test_regenerate_answers_again(kit: Kit) -> None:
+    await kit.ready()
+    await kit.say("one")
+    await kit.say("two")
+    kit.session.regenerate()
+    await kit.session._replier.ended()
+    assert kit.answers() == ["You said 'one' after u.", "You said 'two' after uau."]
+
+
+async def test_edit_drops_what_came_after(kit: Kit) -> None:
+    await kit.ready()
+    await kit.say("one")
+    state = await kit.say("two")
+    assert state.chat
+    kit.session.edit(state.chat.turns[0].id, "uno")
+    await kit.session._replier.ended()
+    assert kit.answers() == ["You said 'uno' after u."]
+    assert kit.state.chat and kit.state.chat.title == "uno"
+    kit.session.edit("no such turn", "text")
+    assert kit.state.phase is Phase.READY
+
+
+async def test_an_edit_that_fails_gives_the_chat_back(kit: Kit) -> None:
+    await kit.ready()
+    state = await kit.say("one")
+    assert state.chat
+    kit.session.edit(state.chat.turns[0].id, "refuse")
+    await kit.session._replier.ended()
+    assert kit.answers() == ["You said 'one' after u."]
+    assert kit.state.draft == "refuse"
+
+
+async def test_chats_are_saved_found_and_resumed(kit: Kit) -> None:
+    await kit.ready()
+    await kit.say("about cats")
+    kit.session.new_chat()
+    await kit.until(lambda s: s.chat and not s.chat.turns)
+    await kit.say("about dogs")
+    assert [chat.title for chat in kit.session.chats()] == ["about dogs", "about cats"]
+    (cats,) = kit.session.chats("cats")
+    kit.session.resume(cats.id)
+    await kit.until(lambda s: s.chat and s.chat.id == cats.id)
+    await kit.say("more")
+    assert kit.answers()[-1] == "You said 'more' after uau."
+    kit.session.delete_chat(cats.id)
+    await kit.until(lambda s: s.chat and s.chat.id != cats.id)
+    assert [chat.title for chat in kit.session.chats()] == ["about dogs"]
+
+
+async def test_the_question_is_saved_before_the_answer(kit: Kit) -> None:
+    await kit.ready()
+    kit.session.send("slow")
+    await kit.until(lambda s: s.reply and s.reply.tokens > 2)
+    (saved,) = kit.session.chats()
+    assert [turn.content for turn in kit.session._keeper.get(saved.id).turns] == ["slow"]
+    kit.session.stop()
+    await kit.settled()
+    assert len(kit.session._keeper.get(saved.id).turns) == 2
+
+
+async def test_an_unanswered_question_comes_back_on_resume(kit: Kit) -> None:
+    await kit.ready()
+    state = await kit.say("first")
+    assert state.chat
+    turn = replace(state.chat.turns[0], id="x", content="unanswered")
+    await kit.session._keeper.save(replace(state.chat, turns=(*state.chat.turns, turn)))
+    kit.session.resume(state.chat.id)
+    state = await kit.until(lambda s: s.draft)
+    assert state.draft == "unanswered"
+    assert state.chat and len(state.chat.turns) == 2
+
+
+async def test_a_new_chat_in_the_middle_of_a_reply_keeps_its_part(kit: Kit) -> None:
+    await kit.ready()
+    kit.session.send("slow")
+    await kit.until(lambda s: s.reply and s.reply.tokens > 2)
+    kit.session.new_chat()
+    await kit.until(lambda s: s.chat and not s.chat.turns)
+    (saved,) = kit.session.chats()
+    kept = kit.session._keeper.get(saved.id)
+    assert kept.turns[-1].content.startswith("1 2 ")
+    assert kit.state.phase is Phase.READY
+
+
+async def test_notes_and_the_border_are_said_once(kit: Kit) -> None:
+    await kit.ready()
+    await kit.say("complete")
+    await kit.say("complete")
+    await kit.say("long")
+    state = await kit.say("long")
+    assert [(n.after, n.text) for n in state.notices] == [(1, "Completion mode."), (2, BORDER)]
+    assert state.seen_from == 2
+
+
+async def test_deltas_are_drawn_at_most_thirty_times_a_second(kit: Kit) -> None:
+    await kit.ready()
+    answers: set[str] = set()
+    kit.session.subscribe(lambda s: answers.add(s.reply.answer) if s.reply else None)
+    begun = asyncio.get_running_loop().time()
+    state = await kit.say("many")
+    seconds = asyncio.get_running_loop().time() - begun
+    assert state.chat and state.chat.turns[-1].content == "word " * 3000
+    assert len(answers) <= seconds * 30 + 4
+
+
+async def test_sampling_and_request_come_from_the_options(kit: Kit) -> None:
+    options = SessionOptions(
+        hardware=MACHINE, sampling=Sampling(temperature=0.0), request=Request(precision=Precision.INT4)
+    )
+    kit.session = Session(options)
+    kit.watch()
+    state = await kit.ready()
+    assert state.plan and state.plan.precision is Precision.INT4
+    assert kit.session.sampling.temperature == 0.0
+
+
+async def test_export_writes_the_chat(kit: Kit, tmp_path: Path) -> None:
+    await kit.ready()
+    with pytest.raises(UsageError):
+        kit.session.export()
+    await kit.say("to keep")
+    path = kit.session.export(tmp_path / "chat.md")
+    assert "to keep" in path.read_text()
+
+
+async def test_memory_samples_come_in(kit: Kit) -> None:
+    await kit.ready()
+    state = await kit.until(lambda s: len(s.history) >= 2)
+    assert state.memory == state.history[-1]
+    assert state.memory and state.memory.engine_pid == kit.session._engine.pid
+
+
+async def test_a_hanging_engine_is_told_and_stop_ends_it(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    await kit.ready()
+    engine = kit.session._engine._client
+    assert engine
+    monkeypatch.setattr(engine, "_patience", client.Patience(hanging=0.2, kill=60, tick=0.05))
+    kit.session.send("deaf")
+    await kit.until(lambda s: s.reply and s.reply.tokens)
+    assert kit.session._engine.pid
+    os.kill(kit.session._engine.pid, signal.SIGSTOP)
+    await kit.until(lambda s: s.hanging)
+    kit.session.stop()
+    state = await kit.settled()
+    assert state.phase is Phase.FAILED and not state.hanging
+    assert kit.answers() == ["part "]
+
+
+async def test_another_model_goes_on_with_the_chat(kit: Kit) -> None:
+    await kit.ready()
+    await kit.say("hello")
+    other = model_folder(kit.home, "other")
+    kit.session.open(str(other))
+    state = await kit.until(lambda s: s.phase is Phase.READY)
+    assert state.model and state.model.title == "other"
+    await kit.say("you too")
+    assert kit.answers()[-1] == "You said 'you too' after uau."
+
+
+async def test_a_model_that_is_none_leaves_the_loaded_one(kit: Kit) -> None:
+    before = await kit.ready()
+    kit.session.open(str(kit.home / "nowhere"))
+    state = await kit.until(lambda s: s.problem and s.phase is Phase.READY)
+    assert (state.model, state.plan) == (before.model, before.plan)
+    await kit.say("still here")
+    assert kit.answers() == ["You said 'still here' after u."]
+
+
+async def test_changes_gives_the_newest_state(kit: Kit) -> None:
+    seen: list[SessionState] = []
+
+    async def follow() -> None:
+        async for state in kit.session.changes():
+            seen.append(state)
+            if state.phase is Phase.READY:
+                return
+
+    task = asyncio.create_task(follow())
+    await kit.ready()
+    await asyncio.wait_for(task, 5)
+    assert seen[0].phase is Phase.IDLE and seen[-1].phase is Phase.READY
+
+
+async def test_close_in_the_middle_of_anything_leaves_no_process(kit: Kit) -> None:
+    await kit.session.start()
+    kit.session.open(str(kit.folder))
+    await kit.until(lambda s: s.phase is Phase.LOADING)
+    await kit.session.close()
+    assert kit.leftovers() == []
+
+
+async def test_close_in_the_middle_of_a_reply_keeps_the_part(kit: Kit) -> None:
+    await kit.ready()
+    kit.session.send("slow")
+    await kit.until(lambda s: s.reply and s.reply.tokens > 2)
+    await kit.session.close()
+    assert kit.answers()[0].startswith("1 2 ")
