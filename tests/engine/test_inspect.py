@@ -8,14 +8,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig, DynamicCache
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    BitsAndBytesConfig,
+    DynamicCache,
+    Mistral3Config,
+)
 
 from llmchat.domain.model import ModelFacts
 from llmchat.engine import kvcache, memory
 from llmchat.engine.inspect import inspect
 from llmchat.errors import ModelError
 
-from .architectures import CONFIGS, WINDOW
+from .architectures import CONFIGS, SIZES, WINDOW
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
@@ -181,3 +187,31 @@ def test_a_folder_without_a_good_config(content: str | None, tmp_path: Path) -> 
         (tmp_path / "config.json").write_text(content)
     with pytest.raises(ModelError, match=r"config\.json"):
         inspect(tmp_path, "x")
+
+
+def test_a_quantized_checkpoint_takes_what_it_takes_on_disk(tiny: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "int8"
+    quantized = AutoModelForCausalLM.from_pretrained(
+        tiny, dtype=torch.bfloat16, quantization_config=BitsAndBytesConfig(load_in_8bit=True), device_map="cpu"
+    )
+    quantized.save_pretrained(folder)
+    facts = inspect(folder, "int8")
+    assert (facts.prequantized, facts.unknown) == ("bitsandbytes", ())
+    assert facts.weight_bytes == pytest.approx(memory.weights(quantized)["cpu"], rel=0.01)
+    assert facts.weight_bytes < 0.8 * inspect(tiny, "llama-tiny").weight_bytes
+    assert {module.linear_params for module in facts.modules} == {0}
+
+
+def test_a_multimodal_model_is_placed_by_its_language_model(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2}
+    config = Mistral3Config(
+        text_config=SIZES | {"model_type": "mistral", "head_dim": 16},
+        vision_config=sizes | {"model_type": "pixtral", "image_size": 28, "patch_size": 14},
+    )
+    AutoModelForImageTextToText.from_config(config, dtype=torch.bfloat16).save_pretrained(tmp_path)
+    facts = inspect(tmp_path, "mistral3")
+    kinds = {module.name: module.kind for module in facts.modules}
+    assert kinds["model.vision_tower"] == "other"
+    assert [layer.name for layer in facts.layers] == [f"model.language_model.layers.{i}" for i in range(3)]
+    real = AutoModelForImageTextToText.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert {"cpu": facts.weight_bytes} == memory.weights(real)

@@ -106,7 +106,7 @@ def test_a_life(engine: Engine, tiny: Path, tiny_facts: ModelFacts, make_plan: M
     again = engine.wait(Loaded, Failed)
     assert isinstance(again, Loaded), again
     assert again.devices["cpu"].weights < tiny_facts.weight_bytes
-    assert any("were planned" in note for note in again.notes)
+    assert again.notes == ()  # a tiny model's bytes are not worth a remark
 
     engine.send(Calibrate(id=7, disk_file=str(next(tiny.glob("*.safetensors")))))
     speeds = engine.wait(Calibrated)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 from llmchat.errors import ModelError
 
@@ -46,9 +46,15 @@ def read_config(folder: Path) -> Any:
         raise _unsupported(folder, raw, str(error)) from error
     classes = raw.get("architectures") or ["CausalLM"]
     writes = any(word in name for name in classes for word in WRITERS)
-    if not writes or type(config) not in AutoModelForCausalLM._model_mapping:
+    if not writes or auto_class(config) is None:
         raise _unsupported(folder, raw, "It is not a model that continues text.")
     return config
+
+
+def auto_class(config: Any) -> Any:
+    """The auto class that builds and loads this model, multimodal ones too; None where there is none."""
+    classes = (AutoModelForCausalLM, AutoModelForImageTextToText)
+    return next((auto for auto in classes if type(config) in auto._model_mapping), None)
 
 
 def _unsupported(folder: Path, raw: dict[str, Any], reason: str) -> ModelError:
@@ -99,7 +105,7 @@ def empty_model(config: Any, dtype: torch.dtype) -> Any:
     """The model on ``meta``: modules, shapes and dtypes, no memory."""
     try:
         with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+            return auto_class(config).from_config(config, dtype=dtype).eval()
     except Exception as error:
         raise ModelError(
             "Model cannot be built",

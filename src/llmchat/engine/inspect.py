@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
-from torch import nn
-from transformers.core_model_loading import build_glob_alternation
-from transformers.pytorch_utils import Conv1D
-from transformers.quantizers.base import get_keys_to_not_convert
-from transformers.quantizers.quantizers_utils import should_convert_module
 
 from llmchat.domain.model import LayerCache, ModelFacts, Module
 from llmchat.engine import architecture, checkpoint, kvcache, units
+from llmchat.engine.measure import Measure
 from llmchat.errors import ModelError
 
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-CHOSEN = ("num_experts_per_tok", "top_k_experts", "moe_topk", "num_experts_per_token", "moe_k")
-"""Names under which configs keep how many experts there are, and how many a token visits."""
+EXPANDED = ("mxfp4",)
+"""Quantizations that transformers turns into 16 bit unless the machine has special kernels: counted as that."""
 
 
 def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
@@ -31,10 +28,6 @@ def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
     model = architecture.empty_model(config, dtype)
     text = architecture.text_config(config)
     unknown: list[str] = []
-    if method is not None:
-        unknown.append(
-            f"weights are counted as {str(dtype).removeprefix('torch.')}: {method} may hold them smaller"
-        )
     caches = _caches(model, unknown)
     layers = units.decoder_layers(model, text.num_hidden_layers)
     if not layers:
@@ -43,9 +36,11 @@ def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
             f"{type(model).__name__} has no list of {text.num_hidden_layers} decoder layers to place.",
             "Choose another model.",
         )
-    modules = _Measure(model, dtype, text).modules(
+    modules = Measure(model, dtype, text).modules(
         units.split(model, layers), dict(zip(layers, caches, strict=False))
     )
+    if method is not None:
+        modules = _stored(folder, modules, method, dtype, unknown)
     return ModelFacts(
         id=model_id,
         revision=revision,
@@ -60,6 +55,35 @@ def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
         has_chat_template=architecture.has_chat_template(folder),
         prequantized=method,
         unknown=tuple(unknown),
+    )
+
+
+def _stored(
+    folder: Path, modules: tuple[Module, ...], method: str, dtype: torch.dtype, unknown: list[str]
+) -> tuple[Module, ...]:
+    """Modules of a quantized checkpoint at the bytes they have on disk, if memory holds them as they are there."""
+    try:
+        entries = checkpoint.check(folder)
+    except ModelError:
+        entries = {}
+    if method in EXPANDED or not entries:
+        unknown.append(f"{method} weights are counted as {str(dtype).removeprefix('torch.')}: they may take less")
+        return modules
+    sizes: Counter[str] = Counter()
+    for name, entry in entries.items():
+        start, end = entry["data_offsets"]
+        sizes[_owner(name, modules)] += end - start
+    return tuple(_shrunk(module, sizes[module.name]) for module in modules)
+
+
+def _shrunk(module: Module, size: int) -> Module:
+    """``module`` at ``size`` bytes, what is active of it by the same share; one without tensors on disk stays."""
+    if not size or not module.bytes:
+        return module
+    active = module.active_bytes * size // module.bytes
+    largest = min(module.largest_tensor, size)
+    return msgspec.structs.replace(
+        module, bytes=size, active_bytes=active, largest_tensor=largest, linear_params=0, linear_bytes=0
     )
 
 
@@ -86,89 +110,5 @@ def _tied(model: Any, modules: tuple[Module, ...]) -> tuple[tuple[str, ...], ...
 
 
 def _owner(tensor: str, modules: tuple[Module, ...]) -> str:
-    return next(m.name for m in modules if tensor == m.name or tensor.startswith(m.name + "."))
-
-
-class _Measure:
-    """Bytes of units, as from_pretrained would hold them in ``dtype``."""
-
-    def __init__(self, model: Any, dtype: torch.dtype, text: Any) -> None:
-        self.tied: dict[str, str] = model.all_tied_weights_keys
-        self.seen: set[int | str] = set()
-        self.share = _expert_share(text)
-        self.experts = _first(text, EXPERTS)
-        self.plan: dict[str, torch.dtype] = model._get_dtype_plan(dtype)
-        self.linears = _linears(model)
-        self.parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-        self.rows = {
-            f"{name}.weight": module.num_embeddings
-            for name, module in model.named_modules()
-            if isinstance(module, nn.Embedding)
-        }
-
-    def modules(self, found: list[units.Unit], caches: dict[str, LayerCache]) -> tuple[Module, ...]:
-        return tuple(self._module(unit, caches.get(unit.name, LayerCache())) for unit in found)
-
-    def _module(self, unit: units.Unit, cache: LayerCache) -> Module:
-        size = active = linear_params = linear_bytes = largest = 0
-        for name, tensor in unit.tensors.items():
-            count = tensor.numel() * self._item(name, tensor)
-            active += self._active(name, tensor, count)
-            if not self._first_holder(name, tensor):
-                continue
-            size += count
-            largest = max(largest, count)
-            if name in self.linears:
-                linear_params += tensor.numel()
-                linear_bytes += count
-        return Module(
-            name=unit.name,
-            kind=unit.kind,
-            bytes=size,
-            linear_params=linear_params,
-            linear_bytes=linear_bytes,
-            active_bytes=active,
-            largest_tensor=largest,
-            cache=cache,
-        )
-
-    def _item(self, name: str, tensor: torch.Tensor) -> int:
-        """Bytes of an element: float32 where the model insists; buffers keep the dtype they are built with."""
-        if self.plan and name in self.parameters:
-            pattern, by_group, _ = build_glob_alternation(list(self.plan))
-            if (match := pattern.search(name)) and match.lastgroup:
-                return self.plan[by_group[match.lastgroup]].itemsize
-        return tensor.element_size()
-
-    def _first_holder(self, name: str, tensor: torch.Tensor) -> bool:
-        keys: set[int | str] = {id(tensor), self.tied.get(name, name)}
-        new = not (keys & self.seen)
-        self.seen |= keys
-        return new
-
-    def _active(self, name: str, tensor: torch.Tensor, count: int) -> int:
-        if name in self.rows:
-            return count // self.rows[name]
-        fused = tensor.dim() == 3 and tensor.shape[0] == self.experts
-        return int(count * self.share) if fused or ".experts." in name else count
-
-
-def _linears(model: Any) -> frozenset[str]:
-    """Full names of the weights that transformers' bitsandbytes quantizers replace (biases stay as they are)."""
-    skipped = [*get_keys_to_not_convert(model), *(model._keep_in_fp32_modules or ())]
-    return frozenset(
-        f"{name}.weight"
-        for name, module in model.named_modules()
-        if (type(module) is nn.Linear or isinstance(module, Conv1D)) and should_convert_module(name, skipped)
-    )
-
-
-def _expert_share(text: Any) -> float:
-    """Of the experts, how many a token visits (1 for a dense model)."""
-    total, chosen = _first(text, EXPERTS), _first(text, CHOSEN)
-    return min(1.0, chosen / total) if total and chosen else 1.0
-
-
-def _first(config: Any, names: tuple[str, ...]) -> int | None:
-    values = (getattr(config, name, None) for name in names)
-    return next((value for value in values if isinstance(value, int)), None)
+    """The unit that a tensor is in; empty for one that the model does not have."""
+    return next((m.name for m in modules if tensor == m.name or tensor.startswith(m.name + ".")), "")

@@ -22,6 +22,8 @@ from llmchat.protocol import Load, Loaded
 
 TOLERANCE = 0.05
 """Share by which measured weights may differ from planned ones before it is said."""
+SMALL = 2**20
+"""Bytes that are not worth a remark, as those of buffers that stay with the executing device."""
 
 
 def load(command: Load, task: Task, contexts: Mapping[int, int]) -> tuple[LoadedModel, Loaded]:
@@ -33,7 +35,8 @@ def load(command: Load, task: Task, contexts: Mapping[int, int]) -> tuple[Loaded
     config = architecture.read_config(folder)
     sizes = placement.check(config, command.plan, command.facts)
     task.check()
-    running = RUNNERS[command.plan.runner](Job(folder, command.plan, task, sizes))
+    job = Job(folder, command.plan, task, sizes, architecture.auto_class(config))
+    running = RUNNERS[command.plan.runner](job)
     try:
         loaded = _complete(running.model, folder, command)
         loaded.closers = running.closers
@@ -93,9 +96,11 @@ def _notes(loaded: LoadedModel, measured: Mapping[str, int]) -> list[str]:
     """What came out otherwise than planned."""
     notes = []
     planned = {name: account.weights for name, account in loaded.plan.devices.items() if name != DISK}
+    if loaded.plan.runner == "managed":  # where its pages lie is the driver's affair
+        planned, measured = {"managed memory": sum(planned.values())}, {"managed memory": sum(measured.values())}
     for name in sorted(set(planned) | {name for name, size in measured.items() if size}):
         want, got = planned.get(name, 0), measured.get(name, 0)
-        if abs(got - want) > TOLERANCE * max(want, 1):
+        if abs(got - want) > max(TOLERANCE * want, SMALL):
             notes.append(f"{name} holds {gib(got, 2)} of weights; {gib(want, 2)} were planned")
     method = getattr(loaded.model, "quantization_method", None)
     if loaded.facts.prequantized and loaded.plan.precision is Precision.PUBLISHED and method is None:

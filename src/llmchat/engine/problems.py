@@ -35,6 +35,13 @@ def readable(error: BaseException) -> LlmchatError:
         return ModelError(
             "Damaged weights", f"The weights cannot be read: {text}.", "Download the model again.", detail=detail
         )
+    if isinstance(error, ImportError):
+        return ModelError(
+            "A package is missing",
+            f"This model needs a package that is not installed: {text}",
+            "Install it into llmchat's environment, or choose another model.",
+            detail=detail,
+        )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError("Disk full", disk_full(error), "Free some space, then try again.", detail=detail)
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):

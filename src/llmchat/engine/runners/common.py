@@ -29,6 +29,8 @@ class Job:
     task: Task
     sizes: Mapping[str, int]
     """Bytes of every tensor of the model by its full name, for the progress."""
+    auto_class: Any = AutoModelForCausalLM
+    """Of transformers, for this model's config."""
 
 
 @dataclass
@@ -74,7 +76,7 @@ def compute_dtype(plan: Plan) -> torch.dtype:
 def load(job: Job, placement: Mapping[str, int | str], **options: Any) -> Any:
     """from_pretrained with this explicit device map. Raises ModelError for weights that do not fit the config."""
     with weights_progress(job.task, job.sizes):
-        model, info = AutoModelForCausalLM.from_pretrained(
+        model, info = job.auto_class.from_pretrained(
             job.folder,
             device_map=dict(placement),
             dtype=getattr(torch, job.plan.dtype),
