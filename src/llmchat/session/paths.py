@@ -48,8 +48,8 @@ def make_private(folder: Path) -> Path:
     except OSError as error:
         raise StorageError(
             "A folder cannot be made",
-            f"{folder}: {error.strerror or error}",
-            (f"Make the folder by hand, or set {HOME_VARIABLE} to a folder that can be written.",),
+            f"{folder}: {error.strerror or error}.",
+            f"Make the folder by hand, or set {HOME_VARIABLE} to a folder that can be written.",
         ) from error
     return folder
 
