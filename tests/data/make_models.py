@@ -49,10 +49,15 @@ class Shape:
 
 
 SHAPES = (
-    Shape("HuggingFaceTB/SmolLM2-135M-Instruct", "LlamaForCausalLM", 576, 1536, 30, 9, 3, 64, 49152, 8192, tied=True),
+    Shape(
+        "HuggingFaceTB/SmolLM2-135M-Instruct", "LlamaForCausalLM", 576, 1536, 30, 9, 3, 64, 49152, 8192,
+        tied=True,
+    ),
     Shape("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM", 4096, 14336, 32, 32, 8, 128, 128256, 131072),
     Shape("meta-llama/Llama-3.1-70B-Instruct", "LlamaForCausalLM", 8192, 28672, 80, 64, 8, 128, 128256, 131072),
-    Shape("meta-llama/Llama-3.1-405B-Instruct", "LlamaForCausalLM", 16384, 53248, 126, 128, 8, 128, 128256, 131072),
+    Shape(
+        "meta-llama/Llama-3.1-405B-Instruct", "LlamaForCausalLM", 16384, 53248, 126, 128, 8, 128, 128256, 131072,
+    ),
     Shape(
         "WizardLMTeam/WizardLM-13B-V1.2", "LlamaForCausalLM", 5120, 13824, 40, 40, 40, 128, 32000, 4096, "float16",
         has_chat_template=False,
@@ -72,10 +77,17 @@ def decoder(shape: Shape) -> ModelFacts:
     """Embedding, rotary tables, layers, norm, head."""
     table = shape.vocab * shape.hidden * shape.item
     row = shape.hidden * shape.item
-    rotary = shape.head_size // 2 * 4
+    table_of_angles = shape.head_size // 2 * 4
+    rotary = table_of_angles * (2 if shape.window is None else 4)
     modules = (
         Module(name="model.embed_tokens", kind="embedding", bytes=table, active_bytes=row, largest_tensor=table),
-        Module(name="model.rotary_emb", kind="other", bytes=rotary, active_bytes=rotary, largest_tensor=rotary),
+        Module(
+            name="model.rotary_emb",
+            kind="other",
+            bytes=rotary,
+            active_bytes=rotary,
+            largest_tensor=table_of_angles,
+        ),
         *(_layer(shape, index) for index in range(shape.layers)),
         Module(name="model.norm", kind="norm", bytes=row, active_bytes=row, largest_tensor=row),
         Module(

@@ -10,7 +10,7 @@ from llmchat.domain.memory import gib
 from llmchat.domain.plan import Plan, Proposal, Refusal
 from llmchat.domain.precision import ORDER
 from llmchat.domain.strategies.base import Case, Strategy
-from llmchat.domain.words import PRECISIONS, place
+from llmchat.domain.words import PRECISIONS, at
 
 SHORTEST_CONTEXT = 512
 """Tokens; a shorter context is not worth offering."""
@@ -52,7 +52,7 @@ def with_others(refusal: Refusal, plans: Sequence[Plan]) -> Refusal:
         texts.append(f"Hold the weights {PRECISIONS[first.precision]}: that fits ({_speed(first)}).")
     other = next((plan for plan in plans if plan.strategy != refusal.strategy), None)
     if other:
-        held = ", ".join(f"{gib(a.engine)} on {place(d)}" for d, a in other.devices.items() if a.weights)
+        held = ", ".join(f"{gib(a.engine)} {at(d)}" for d, a in other.devices.items() if a.weights)
         texts.append(f"Use {other.label}: that fits ({_speed(other)}; {held}).")
     return _added(refusal, *texts)
 

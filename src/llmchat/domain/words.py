@@ -12,3 +12,8 @@ def place(device: str) -> str:
     """``GPU 0`` for ``cuda:0``, ``RAM`` for ``cpu``, ``disk``."""
     index = cuda_index(device)
     return f"GPU {index}" if index is not None else {CPU: "RAM"}.get(device, device)
+
+
+def at(device: str) -> str:
+    """``on GPU 0``, ``in RAM``, ``on disk``."""
+    return f"{'in' if device == CPU else 'on'} {place(device)}"

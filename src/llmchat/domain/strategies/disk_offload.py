@@ -106,7 +106,8 @@ def _because(case: Case, shelved: Shelved, main: str) -> str:
     if not shelved.disk:
         return f"nothing has to come from disk; {in_ram} of {len(layers)} layers in RAM"
     read = gib(sum(block.weights for block in shelved.disk))
-    return f"{on_disk} of {len(layers)} layers on disk, {in_ram} in RAM: {read} are read to {place(main)} for every token"
+    where = f"{on_disk} of {len(layers)} layers on disk, {in_ram} in RAM"
+    return f"{where}: {read} are read to {place(main)} for every token"
 
 
 STRATEGY = Strategy(NAME, "first the GPUs, then RAM, the rest read from disk", propose)

@@ -13,7 +13,7 @@ from llmchat.domain.precision import quantized_share
 from llmchat.domain.strategies import rooms
 from llmchat.domain.strategies.base import Case
 from llmchat.domain.strategies.blocks import Block
-from llmchat.domain.words import place
+from llmchat.domain.words import at, place
 
 
 def plan(
@@ -54,7 +54,7 @@ def short(case: Case, strategy: str, device: str, missing: int, *remedies: str) 
         strategy=strategy,
         precision=case.precision,
         context=case.context,
-        reason=f"{gib(missing)} more would be needed {'in' if device == CPU else 'on'} {place(device)}.",
+        reason=f"{gib(missing)} more would be needed {at(device)}.",
         device=device,
         missing=missing,
         remedies=(*remedies, *_device_remedies(case, device, missing)),
@@ -127,4 +127,4 @@ def _unknown(case: Case, placement: Mapping[str, str], main_device: str) -> Iter
     used = {*placement.values(), main_device}
     for gpu in case.hardware.gpus:
         if gpu.free is None and cuda(gpu.index) in used:
-            yield f"how much of {place(cuda(gpu.index))} is free is unknown: all {gib(gpu.total)} are counted as free"
+            yield f"free memory of GPU {gpu.index} is unknown: all {gib(gpu.total)} are counted as free"
