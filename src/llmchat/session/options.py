@@ -31,5 +31,3 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     needed for that."""
     keep: bool = True
     """False for a single question: no history, and neither account nor models are looked up."""
-    keep: bool = True
-    """Save chats to the history; False: nothing of them is written (``llmchat ask``)."""
