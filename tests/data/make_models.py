@@ -77,8 +77,8 @@ def decoder(shape: Shape) -> ModelFacts:
     """Embedding, rotary tables, layers, norm, head."""
     table = shape.vocab * shape.hidden * shape.item
     row = shape.hidden * shape.item
-    table_of_angles = shape.head_size // 2 * 4
-    rotary = table_of_angles * (2 if shape.window is None else 4)
+    angles = shape.head_size // 2 * 4
+    rotary = angles * (2 if shape.window is None else 4)
     modules = (
         Module(name="model.embed_tokens", kind="embedding", bytes=table, active_bytes=row, largest_tensor=table),
         Module(
@@ -86,7 +86,7 @@ def decoder(shape: Shape) -> ModelFacts:
             kind="other",
             bytes=rotary,
             active_bytes=rotary,
-            largest_tensor=table_of_angles,
+            largest_tensor=angles,
         ),
         *(_layer(shape, index) for index in range(shape.layers)),
         Module(name="model.norm", kind="norm", bytes=row, active_bytes=row, largest_tensor=row),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from llmchat.domain import reasons, remedies
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.memory import CPU, cuda
+from llmchat.domain.memory import CPU, DISK, cuda
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Prefer, Proposal, Ranking, Refusal, Request, Runner
 from llmchat.domain.precision import ORDER
@@ -18,6 +18,8 @@ DEFAULT_CONTEXT = 8192
 """Tokens, where the person sets none and the model does not end earlier."""
 SIMPLICITY: dict[Runner, int] = {"resident": 0, "managed": 1, "offloaded": 2}
 """Of two equals the simpler mechanism."""
+ABOUT = 0.9
+"""Of a speed, what counts as about as fast."""
 Key = tuple[float, ...]
 """Smaller is better."""
 
@@ -34,7 +36,7 @@ def rank(model: ModelFacts, hardware: HardwareProfile, request: Request) -> Rank
     for precision in ORDER:
         case = Case(model, hardware, request, precision, context)
         proposals += [remedies.with_context(strategy, case, strategy.answer(case)) for strategy in ALL]
-    plans = sorted((p for p in proposals if isinstance(p, Plan)), key=_order(request))
+    plans = _sorted([p for p in proposals if isinstance(p, Plan)], request)
     best = next((plan for plan in plans if asked_for(plan, request)), None)
     refusals = sorted((p for p in proposals if isinstance(p, Refusal)), key=_nearest(request))
     helped = tuple(remedies.with_others(refusal, plans) for refusal in refusals)
@@ -48,13 +50,29 @@ def asked_for(proposal: Proposal, request: Request) -> bool:
     return request.strategy in (None, proposal.strategy) and request.precision in (None, proposal.precision)
 
 
-def _order(request: Request) -> Callable[[Plan], Key]:
+def _sorted(plans: list[Plan], request: Request) -> list[Plan]:
     rule = _RULES[request.prefer]
 
     def key(plan: Plan) -> Key:
-        return (not asked_for(plan, request), *rule(plan, request), *_simplicity(plan))
+        first = (not asked_for(plan, request), _needless(plan, plans))
+        return (*first, *rule(plan, request), *_simplicity(plan))
 
-    return key
+    return sorted(plans, key=key)
+
+
+def _needless(plan: Plan, plans: list[Plan]) -> bool:
+    """Whether an offloading or managed plan moves nothing, and a resident one is about as fast: it only adds a
+    mechanism."""
+    away = set(plan.placement.values()) & ({CPU, DISK} - {plan.main_device})
+    spilled = plan.runner == "managed" and plan.devices[CPU].weights > 0
+    if plan.runner == "resident" or away or spilled:
+        return False
+    return any(
+        other.runner == "resident"
+        and other.precision is plan.precision
+        and other.tokens_per_second >= ABOUT * plan.tokens_per_second
+        for other in plans
+    )
 
 
 def _balanced(plan: Plan, request: Request) -> Key:

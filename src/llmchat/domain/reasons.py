@@ -30,9 +30,8 @@ def why(
 def _chosen(best: Plan, request: Request) -> str:
     speed = f"{best.tokens_per_second:.2g} tokens/s"
     head = f"{best.strategy} with the weights {PRECISIONS[best.precision]}: predicted {speed}"
-    set_by = [text for text in (request.strategy, request.precision) if text]
-    if set_by:
-        return f"{head}. You set {' and '.join(set_by)}."
+    if asked := _asked(request):
+        return f"{head}. You asked for {asked}."
     match request.prefer:
         case "quality":
             return f"{head}, the fastest at the highest precision that fits."
@@ -63,11 +62,17 @@ def _nothing(
 ) -> str:
     """``refusals`` begins with what was asked for."""
     first = refusals[0]
-    asked = [text for text in (request.strategy, request.precision) if text]
+    asked = _asked(request)
     if not asked:
         return f"Nothing fits on {hardware.name}; the nearest is {first.strategy}: {_lower(first.reason)}"
-    text = f"{' and '.join(asked)} was asked for and does not work: {_lower(first.reason)}"
+    text = f"You asked for {asked}, which does not work here: {_lower(first.reason)}"
     return f"{text} {plans[0].label} would fit." if plans else text
+
+
+def _asked(request: Request) -> str:
+    """What the person set: ``ram-offload with the weights as published``; empty when nothing."""
+    precision = f"the weights {PRECISIONS[request.precision]}" if request.precision else ""
+    return " with ".join(text for text in (request.strategy or "", precision) if text)
 
 
 def _lower(sentence: str) -> str:

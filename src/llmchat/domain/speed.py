@@ -175,6 +175,8 @@ def _assumed(hardware: HardwareProfile, devices: set[str], on_gpu: bool) -> Iter
             yield f"assumed: GPU {gpu.index} reads {_gpu_rates(gpu)[0] / 1e9:,.0f} GB/s ({source})"
     if CPU in devices and not on_gpu and hardware.ram_bandwidth is None:
         yield f"assumed: RAM reads {RAM_BANDWIDTH / 1e9:.1f} GB/s (a desktop machine's)"
+    if not on_gpu:
+        yield "assumed: the CPU has no 16-bit instructions, and prefills as a 2-core machine did, per core"
     if DISK in devices and hardware.disk_bandwidth is None:
         yield f"assumed: the disk reads {DISK_BANDWIDTH / 1e9:.1f} GB/s (a SATA solid-state disk's)"
     if hardware.layer_overhead is None:

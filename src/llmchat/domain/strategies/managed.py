@@ -14,7 +14,7 @@ from llmchat.domain.speed import Overflow
 from llmchat.domain.strategies import checks, outcome, rooms
 from llmchat.domain.strategies.base import Case, Strategy
 from llmchat.domain.strategies.rooms import Room
-from llmchat.domain.words import place
+from llmchat.domain.words import at, place
 
 NAME = "managed"
 UNSHARED = GIB
@@ -76,8 +76,8 @@ def _bound(case: Case, room: Room) -> str:
         return f"Managed memory fills the whole GPU before RAM: it cannot keep a budget on {place(room.device)}."
     if rooms.other(room.gpu) > UNSHARED:
         return (
-            f"Other processes hold {gib(rooms.other(room.gpu))} on {place(room.device)}: asking for more managed memory "
-            "than is free can hang a shared GPU."
+            f"Other processes hold {gib(rooms.other(room.gpu))} {at(room.device)}: asking for more managed "
+            "memory than is free can hang a shared GPU."
         )
     return ""
 
@@ -89,14 +89,12 @@ def _short_of(case: Case, room: Room, over: int, reason: str) -> Refusal:
 
 def _because(room: Room, over: int) -> tuple[str, ...]:
     if not over:
-        return (f"all weights fit on {place(room.device)}: no page has to move",)
+        return (f"all weights fit {at(room.device)}: no page has to move",)
+    away = f"{gib(over)} of the weights lie in RAM"
     if room.gpu.managed == "coherent":
-        return (
-            f"{gib(over)} of the weights lie in RAM, which {place(room.device)} reads directly over NVLink-C2C",
-        )
+        return (f"{away}, which {place(room.device)} reads directly over NVLink-C2C",)
     return (
-        f"{gib(over)} of the weights lie in RAM; over PCIe a pass over more than the GPU holds pages all of it in "
-        "anew (the worst case is counted)",
+        f"{away}; over PCIe a pass over more than the GPU holds pages all of it in anew (the worst case is counted)",
     )
 
 

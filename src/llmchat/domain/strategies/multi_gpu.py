@@ -10,7 +10,7 @@ from llmchat.domain.plan import Plan, Proposal, Refusal
 from llmchat.domain.strategies import checks, fill, outcome
 from llmchat.domain.strategies.base import Case, Strategy
 from llmchat.domain.strategies.rooms import Room
-from llmchat.domain.words import place
+from llmchat.domain.words import at
 
 NAME = "multi-gpu"
 BALANCE_STEPS = 12
@@ -114,7 +114,7 @@ def _plan(case: Case, rooms: Sequence[Room], spread: Spread) -> Plan:
     ]
     used = {device for _, device in parts}
     words = ", ".join(
-        f"{count} on {place(device)}" for device, count in zip(devices, spread.counts, strict=True) if count
+        f"{count} {at(device)}" for device, count in zip(devices, spread.counts, strict=True) if count
     )
     return outcome.plan(
         case,

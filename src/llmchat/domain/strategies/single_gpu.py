@@ -7,7 +7,7 @@ from llmchat.domain.plan import Plan, Proposal
 from llmchat.domain.strategies import checks, outcome
 from llmchat.domain.strategies.base import Case, Strategy
 from llmchat.domain.strategies.rooms import Room
-from llmchat.domain.words import place
+from llmchat.domain.words import at
 
 NAME = "single-gpu"
 
@@ -39,7 +39,7 @@ def _plan(case: Case, room: Room) -> Plan:
         ((block, room.device) for block in case.blocks.all),
         room.device,
         {room.device: room.reserve},
-        (f"all {len(case.model.layers)} layers and their KV cache fit on {place(room.device)}",),
+        (f"all {len(case.model.layers)} layers and their KV cache fit {at(room.device)}",),
     )
 
 
