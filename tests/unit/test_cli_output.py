@@ -98,7 +98,14 @@ def test_the_plan_table_says_what_fits_and_what_is_missing() -> None:
 def test_a_machine_without_gpus_has_no_gpu_columns() -> None:
     machine = HardwareProfile(ram_total=8 * GIB, ram_available=4 * GIB)
     text = plan.describe(RANKING, FACTS, machine)
-    assert "no GPU; RAM 4.0 GiB of 8.0 GiB free" in text and "GPU 0 " not in text
+    assert "  no GPU\n  RAM    4.0 GiB of 8.0 GiB free" in text and "GPU 0" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12.34, "12.3"), (1, "1.0"), (0.5, "0.5"), (0.0187, "0.019"), (0, "0.0")]
+)
+def test_slow_speeds_are_not_shown_as_nothing(value: float, text: str) -> None:
+    assert words.number(value) == text
 
 
 def test_the_plan_as_json_can_be_read_back() -> None:

@@ -79,7 +79,7 @@ def describe(ranking: Ranking, facts: ModelFacts, hardware: HardwareProfile) -> 
     parts = [
         f"{facts.id}: {facts.architecture}, {facts.parameters / 1e9:.2f} billion parameters, "
         f"{gib(facts.weight_bytes)} as published ({facts.dtype})",
-        _machine(hardware),
+        *_machine(hardware),
         "",
         words.table(heads, rows, left=3),
         "",
@@ -96,7 +96,7 @@ def _row(proposal: Proposal, best: Plan | None, devices: list[str]) -> list[str]
     match proposal:
         case Plan():
             memory = [_amount(proposal, device) for device in (*devices, CPU, DISK)]
-            speed = [f"{proposal.tokens_per_second:.1f}", f"{proposal.time_to_first_token:.1f}"]
+            speed = [words.number(proposal.tokens_per_second), words.number(proposal.time_to_first_token)]
             return [*head, *speed, *memory, str(proposal.context), "best" if proposal is best else "fits"]
         case Refusal():
             blank = [""] * (len(devices) + 4)
@@ -118,11 +118,10 @@ def _short(device: str) -> str:
     return device.replace("cuda:", "GPU ")
 
 
-def _machine(hardware: HardwareProfile) -> str:
-    gpus = ", ".join(
-        f"GPU {g.index} {g.name} ({'unknown' if g.free is None else gib(g.free)} of {gib(g.total)} free)"
+def _machine(hardware: HardwareProfile) -> list[str]:
+    gpus = [
+        f"  GPU {g.index}  {g.name}, {'unknown' if g.free is None else gib(g.free)} of {gib(g.total)} free"
         for g in hardware.gpus
-    )
-    return (
-        f"{hardware.name}: {gpus or 'no GPU'}; RAM {gib(hardware.ram_available)} of {gib(hardware.ram_total)} free"
-    )
+    ]
+    ram = f"  RAM    {gib(hardware.ram_available)} of {gib(hardware.ram_total)} free"
+    return [f"{hardware.name}:", *(gpus or ["  no GPU"]), ram]

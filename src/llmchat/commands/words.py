@@ -24,6 +24,11 @@ def pretty(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
+def number(value: float) -> str:
+    """One decimal; below 1 two significant digits: ``12.3``, ``0.019``."""
+    return f"{value:.1f}" if value >= 1 or value == 0 else f"{value:.2g}"
+
+
 def step(now: Step) -> str:
     """``Reading weights 3.1 of 15.0 GiB``."""
     if not now.total:
@@ -48,7 +53,7 @@ def statistics(state: SessionState, turn: Turn) -> str:
     if stats:
         speed = stats.tokens_per_second
         parts = [
-            f"{stats.tokens} tokens" + (f" at {speed:.1f} tok/s" if speed else ""),
+            f"{stats.tokens} tokens" + (f" at {number(speed)} tok/s" if speed else ""),
             f"first after {stats.time_to_first_token:.2f} s",
             f"{stats.prompt_tokens} in the prompt",
             REASONS[stats.reason],
@@ -56,7 +61,7 @@ def statistics(state: SessionState, turn: Turn) -> str:
         lines.append(f"reply: {', '.join(parts)}")
     plan = state.plan
     if plan:
-        predicted = f"predicted {plan.tokens_per_second:.1f} tok/s"
+        predicted = f"predicted {number(plan.tokens_per_second)} tok/s"
         lines.append(f"plan: {plan.label}, context {plan.context}, {predicted}")
         lines.append(f"memory: {_memory(plan.devices, state.measured or {})}")
     return "\n".join(lines)
