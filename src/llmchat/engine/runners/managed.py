@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from llmchat.domain.memory import cuda_index
+from llmchat.domain.memory import CPU, cuda, cuda_index
 from llmchat.engine.runners.common import Job, Running, device_map, load
 from llmchat.errors import InternalError, UsageError
 
@@ -21,7 +21,8 @@ from llmchat.errors import InternalError, UsageError
 def run(job: Job) -> Running:
     """Raises UsageError without a GPU or RMM, OutOfMemory beyond the plan's bytes."""
     index = _only_gpu(job)
-    pool = _pool(index, limit=job.plan.devices[f"cuda:{index}"].engine + _in_ram(job))
+    with torch.cuda.device(index):  # RMM makes its resources for the active device
+        pool = _pool(index, limit=job.plan.devices[cuda(index)].engine + _in_ram(job))
     with _loading_in_this_thread(), torch.cuda.use_mem_pool(pool, device=index):
         model = load(job, device_map(job.plan.placement))
     torch.cuda.synchronize(index)
@@ -48,7 +49,7 @@ def _only_gpu(job: Job) -> int:
 
 def _in_ram(job: Job) -> int:
     """Bytes of weights that the plan expects the driver to keep in RAM."""
-    ram = job.plan.devices.get("cpu")
+    ram = job.plan.devices.get(CPU)
     return ram.weights if ram else 0
 
 
