@@ -298,6 +298,10 @@ def idle(*, gpus: bool = True, logged_in: bool = False) -> SessionState:
     )
 
 
+def signed_in(*, gpus: bool = True) -> SessionState:
+    return idle(gpus=gpus, logged_in=True)
+
+
 def loading(*, gpus: bool = True) -> SessionState:
     step = Step(stage="Reading weights", done=int(48.2 * GIB), total=int(131.4 * GIB), unit="bytes", started=990.0)
     return replace(
@@ -348,8 +352,21 @@ def generating(*, gpus: bool = True) -> SessionState:
     )
 
 
-def offloaded() -> SessionState:
-    return replace(ready(), plan=OFFLOAD, measured_speed=0.71)
+def offloaded(*, gpus: bool = True) -> SessionState:
+    """The first GPU full, the rest in RAM; without GPUs just the loaded model."""
+    if not gpus:
+        return ready(gpus=False)
+    sample = memory(fill=0)
+    first = replace(sample.gpus[0], account=account(72.3, 0.6, 2.1, 0.8, 4.2), utilization=0.31, power=188.0)
+    held = replace(sample, gpus=(first, *sample.gpus[1:]), ram=account(58.7, 0, 3.9, 28.6, 411.8))
+    return replace(
+        ready(),
+        plan=OFFLOAD,
+        measured={cuda(0): account(72.3, 0.6, 2.1), CPU: account(58.7, 0, 3.9)},
+        measured_speed=0.71,
+        memory=held,
+        history=(held,) * 30,
+    )
 
 
 OUT_OF_MEMORY = Problem(

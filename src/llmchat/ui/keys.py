@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-QUIT = Binding("ctrl+q", "app.quit", "Quit", id="quit", show=False, priority=True)
-INTERRUPT = Binding(
-    "ctrl+c,super+c", "app.interrupt", "Copy, clear, stop", id="interrupt", show=False, priority=True
-)
-HELP = Binding("f1", "app.help", "Help", id="help", priority=True)
-LOG = Binding("ctrl+l", "app.log", "Engine log", id="log", show=False, priority=True)
-
 APP: list[Binding] = [
-    QUIT,
-    INTERRUPT,
-    HELP,
+    Binding("ctrl+q", "app.quit", "Quit", id="quit", show=False, priority=True),
+    Binding("ctrl+c,super+c", "app.interrupt", "Copy, clear, stop", id="interrupt", show=False, priority=True),
+    Binding("f1", "app.help", "Help", id="help", priority=True),
     Binding("f2", "app.settings", "Settings", id="settings", priority=True),
     Binding("f3", "app.model", "Model", id="model", priority=True),
     Binding("f4", "app.strategy", "Strategy", id="strategy", priority=True),
@@ -22,9 +15,12 @@ APP: list[Binding] = [
     Binding("ctrl+p", "app.command_palette", "Commands", id="palette", show=False, priority=True),
     Binding("ctrl+r", "app.chats", "Chats", id="chats", show=False, priority=True),
     Binding("ctrl+e", "app.export", "Export the chat", id="export", show=False, priority=True),
-    LOG,
+    Binding("ctrl+l", "app.log", "Engine log", id="log", show=False, priority=True),
 ]
-"""Work everywhere except under a dialog."""
+"""Work everywhere, those in NOT_OVER_DIALOGS aside."""
+
+NOT_OVER_DIALOGS = frozenset({"settings", "model", "strategy", "new", "chats", "export", "command_palette"})
+"""Actions of the app that wait until the open dialog is answered."""
 
 CHAT: list[Binding] = [
     Binding("escape", "stop", "Stop", id="stop", show=False),
@@ -36,11 +32,9 @@ CHAT: list[Binding] = [
 ]
 
 DIALOG: list[Binding] = [
-    QUIT,
-    INTERRUPT,
     Binding("escape", "cancel", "Close", id="dialog.close"),
 ]
-"""What every dialog adds: a modal screen hides the bindings of the app."""
+"""What every dialog adds."""
 
 PICKER: list[Binding] = [
     Binding("f5", "login", "Log in to the hub", id="picker.login"),

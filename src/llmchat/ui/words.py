@@ -149,7 +149,7 @@ def _first_full(sample: MemorySample | None, per_token: Mapping[str, int], plan:
     rooms = [
         (now[device].free // taken, device)
         for device, taken in per_token.items()
-        if taken and device in now and now[device].kv_cache < planned.get(device, 0)
+        if taken and device in now and now[device].total and now[device].kv_cache < planned.get(device, 0)
     ]
     return min(rooms, default=None)
 
@@ -184,3 +184,8 @@ def printable(text: str) -> str:
     """Text of others without escape sequences and control characters, which could act on the terminal."""
     plain = _ESCAPE.sub("", text)
     return "".join(c for c in plain if c in "\n\t" or (ord(c) >= 32 and not 0x7F <= ord(c) < 0xA0))
+
+
+def one_line(text: str) -> str:
+    """Text of others for a single line."""
+    return " ".join(printable(text).split())

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
@@ -54,7 +55,7 @@ class Dialog(ModalScreen[Result]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
-            frame.border_title = self.HEADING
+            frame.border_title = escape(self.HEADING)
             yield from self.body()
             yield self._hint_bar()
 

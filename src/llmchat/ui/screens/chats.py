@@ -17,6 +17,7 @@ from llmchat.domain.chat import Chat
 from llmchat.ui import keys
 from llmchat.ui.screens.base import Dialog
 from llmchat.ui.widgets.memory_text import MUTED, ends
+from llmchat.ui.words import one_line
 
 WIDTH = 100
 """Of the frame, where the terminal has as much."""
@@ -55,11 +56,11 @@ class ChatsScreen(Dialog[str]):
 
     def _line(self, chat: Chat) -> Content:
         if chat.id == self._doomed:
-            return Content.styled(f"Press Ctrl+D again to delete: {chat.title or 'untitled'}", "$error")
+            return Content.styled(f"Press Ctrl+D again to delete: {one_line(chat.title) or 'untitled'}", "$error")
         day = datetime.fromtimestamp(chat.updated).strftime("%Y-%m-%d %H:%M")
         width = min(WIDTH, self.app.size.width) - 6
         model = f"{chat.model.rstrip('/').rsplit('/', 1)[-1][:24]}  " if width > 80 else ""
-        return ends(chat.title or "untitled", Content.styled(model + day, MUTED), width)
+        return ends(one_line(chat.title) or "untitled", Content.styled(model + day, MUTED), width)
 
     @on(Input.Changed)
     def _search(self) -> None:

@@ -15,7 +15,7 @@ from llmchat.session.state import Phase, SessionState, Step
 from llmchat.ui.screens.base import Dialog, StateView
 from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.widgets.plan_view import PlanView
-from llmchat.ui.words import duration, speed
+from llmchat.ui.words import duration, printable, speed
 
 PHASES = (Phase.PREPARING, Phase.LOADING, Phase.SWITCHING)
 
@@ -45,10 +45,10 @@ class LoadScreen(StateView, Dialog[None]):
 
     def show(self, state: SessionState) -> None:
         if state.phase not in PHASES:
-            if self.is_current:
+            if self.is_active:
                 self.dismiss(None)
             return
-        name = state.model.title if state.model else "the model"
+        name = printable(state.model.title) if state.model else "the model"
         self.query_one("#model", Static).update(Content.styled(name, "bold"))
         self._show_step(state.step)
         self._show_plan(state)

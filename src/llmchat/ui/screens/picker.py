@@ -19,7 +19,7 @@ from llmchat.ui.messages import CommandRun
 from llmchat.ui.screens.base import StateView
 from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.widgets.status_bar import StatusBar
-from llmchat.ui.words import machine, size, where
+from llmchat.ui.words import machine, printable, size, where
 
 HINTS = (("Enter", "open"), ("↑↓", "choose"), ("F5", "log in"), ("F1", "help"), ("Esc", "back"), ("^Q", "quit"))
 
@@ -132,7 +132,7 @@ def _cells(item: ModelRef | str, width: int, state_width: int, *, opened: bool) 
     if isinstance(item, str):
         place = "folder" if item.startswith((".", "/", "~")) else "hub"
         return [Content(f"Open {item}").truncate(width, ellipsis=True), Content(""), _muted(place), Content("")]
-    name = item.title if item.kind == "embedded" else item.id
+    name = printable(item.title if item.kind == "embedded" else item.id)
     name = name if len(name) < width else "…" + name[2 - width :]
     now = "open" if opened else "ready" if item.present else "to download"
     note = f"{now}; {item.note}" if item.note and state_width > 20 else now

@@ -14,6 +14,7 @@ from llmchat.errors import Problem
 from llmchat.session.controller import Session
 from llmchat.ui import keys
 from llmchat.ui.screens.base import Dialog
+from llmchat.ui.words import printable
 
 Answer = Literal["reload", "strategy", "log"]
 
@@ -32,7 +33,7 @@ class ProblemScreen(Dialog[Answer]):
         """``opened``: a model is open, so that reload and another strategy make sense."""
         super().__init__(session)
         self.problem = problem
-        self.HEADING = problem.title
+        self.HEADING = printable(problem.title)
         self._can = {
             "reload": opened and problem.kind in RELOADABLE,
             "strategy": opened and problem.kind in STRATEGY_HELPS,
@@ -47,8 +48,8 @@ class ProblemScreen(Dialog[Answer]):
 
     def body(self) -> Iterable[Widget]:
         yield VerticalScroll(
-            Static(self.problem.message, markup=False, id="message"),
-            Static(self.problem.remedy, markup=False, id="remedy"),
+            Static(printable(self.problem.message), markup=False, id="message"),
+            Static(printable(self.problem.remedy), markup=False, id="remedy"),
             can_focus=False,
         )
 

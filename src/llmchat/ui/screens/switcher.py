@@ -24,6 +24,7 @@ from llmchat.ui.screens.base import Dialog, StateView
 from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.widgets.plan_view import PlanView
 from llmchat.ui.widgets.proposals import cells, columns, detail
+from llmchat.ui.words import printable
 
 PREFERENCES: tuple[Prefer, ...] = ("balanced", "quality", "speed")
 
@@ -85,7 +86,7 @@ class SwitcherScreen(StateView, Dialog[Plan]):
         if ranking is None:
             return Content.styled("No model is open: F3 chooses one.", MUTED)
         context = next((p.context for p in ranking.proposals), 0)
-        name = state.model.title if state.model else ""
+        name = printable(state.model.title) if state.model else ""
         facts = f"prefer {self._request.prefer} {DOT} context {context:,}"
         return Content.assemble((name, "bold"), (f"  {facts}\n", MUTED), ranking.why)
 

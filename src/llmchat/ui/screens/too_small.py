@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from llmchat.ui import keys
 from llmchat.ui.layout import SMALLEST, too_small
 
 
@@ -27,7 +23,6 @@ class TooSmallScreen(ModalScreen[None]):
         text-align: center;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [keys.QUIT, keys.INTERRUPT]
 
     def compose(self) -> ComposeResult:
         yield Static(id="words", markup=False)
@@ -35,7 +30,8 @@ class TooSmallScreen(ModalScreen[None]):
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
         if not too_small(width, height):
-            self.dismiss(None)
+            if self.is_active:
+                self.dismiss(None)
             return
         need = f"llmchat needs {SMALLEST[0]} x {SMALLEST[1]}"
         self.query_one("#words", Static).update(f"{need}\nthis terminal has {width} x {height}\nCtrl+Q quits")

@@ -22,7 +22,7 @@ from llmchat.ui.widgets.memory_text import (
     title,
 )
 
-BLOCK_LINES = (5, 4, 2, 1)
+BLOCK_LINES = (5, 4, 3, 2, 1)
 """Lines of one device, from all there is to say down to a single line."""
 
 
@@ -49,7 +49,7 @@ class MemoryPanel(Widget):
             foot = []
             lines_each = next((n for n in BLOCK_LINES if len(found) * n <= spare), 1)
         body = [line for device in found for line in self._block(device, lines_each, width)]
-        gap = [Content("")] if lines_each < 4 else []
+        gap = [Content("")] if lines_each < 3 else []
         lines = [*head, Content(""), *body, *gap, *legend(width), *foot]
         return Content("\n").join(lines[:height])
 
@@ -63,7 +63,9 @@ class MemoryPanel(Widget):
         if lines >= 5:
             block.append(kinds(device.account, width))
         if lines >= 4:
-            block += [sensors(device, width), Content("")]
+            block.append(sensors(device, width))
+        if lines >= 3:
+            block.append(Content(""))
         return block
 
     def _foot(self, width: int) -> list[Content]:

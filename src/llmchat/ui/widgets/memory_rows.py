@@ -36,7 +36,8 @@ class MemoryRows(Widget):
     def _row(self, device: Device, width: int, numbers: int, *, detail: bool) -> Content:
         name = device.name if detail else device.short
         left = f"{name:<6}" if detail else f"{name:<4}"
-        used = (used_of(device.account) if device.account.total else "unknown").rjust(numbers) + " GiB"
+        used = f"{used_of(device.account)} GiB" if device.account.total else "unknown"
+        used = used.rjust(numbers + len(" GiB"))
         right = f" {used}{self._sensors(device)}" if detail else f" {used}"
         drawn = bar(device.account, width - len(left) - len(right))
         return Content(left) + drawn + Content.styled(right, MUTED)

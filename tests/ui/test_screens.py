@@ -1,0 +1,252 @@
+"""What the screens do with what the person chooses."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from textual.widgets import DataTable, Input, Static
+
+from llmchat.domain.plan import Request
+from llmchat.errors import AccessError
+from llmchat.ui.commands import COMMANDS
+from llmchat.ui.messages import CommandRun
+from llmchat.ui.screens.ask import AskScreen
+from llmchat.ui.screens.chat import ChatScreen
+from llmchat.ui.screens.log import LogScreen
+from llmchat.ui.screens.picker import PickerScreen
+from llmchat.ui.screens.problem import ProblemScreen
+from llmchat.ui.screens.settings import SettingsScreen
+from llmchat.ui.screens.switcher import SwitcherScreen
+from llmchat.ui.widgets.proposals import columns, per_gpu
+
+from . import states
+from .apps import app, until
+
+SIZE = (100, 30)
+
+
+# --- switcher ----------------------------------------------------------------------------------------------------
+async def test_the_switcher_starts_on_the_recommended_and_loads_what_is_chosen() -> None:
+    ranking = replace(states.RANKING, proposals=(states.PLANS[1], *states.PLANS[:1], *states.REFUSALS))
+    running, session, _ = app(replace(states.ready(), ranking=ranking, plan=states.OFFLOAD))
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f4")
+        await until(pilot, lambda: running.screen.query(DataTable))
+        assert running.screen.query_one(DataTable).cursor_row == 1
+        await pilot.press("up", "enter")
+        await until(pilot, lambda: ("load", states.PLANS[1]) in session.calls)
+        assert isinstance(running.screen, ChatScreen)
+
+
+async def test_a_refusal_explains_itself_and_is_not_loaded() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f4", *["down"] * len(states.PLANS), "enter")
+        await pilot.pause()
+        assert isinstance(running.screen, SwitcherScreen)
+        assert "load" not in session.names()
+        words = str(running.screen.query_one("#words", Static).render())
+        assert "56.9 GiB short on GPU 0" in words
+        assert "multi-gpu spreads the layers" in words
+
+
+async def test_p_changes_the_preference_and_c_the_context() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f4", "p")
+        await until(pilot, lambda: ("replan", Request(prefer="quality")) in session.calls)
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(running.screen, AskScreen))
+        running.screen.query_one(Input).value = "32,768"
+        await pilot.press("enter")
+        await until(pilot, lambda: ("replan", Request(prefer="quality", context=32768)) in session.calls)
+
+
+async def test_a_context_that_is_no_number_changes_nothing() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f4", "c")
+        await until(pilot, lambda: isinstance(running.screen, AskScreen))
+        running.screen.query_one(Input).value = "a lot"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(running.screen, SwitcherScreen))
+        assert session.names().count("replan") == 1
+
+
+async def test_without_a_model_there_is_no_switcher() -> None:
+    running, _, _ = app(states.idle())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f4")
+        await pilot.pause()
+        assert isinstance(running.screen, PickerScreen)
+
+
+def test_columns_fit_every_width() -> None:
+    for width in (74, 94, 122):
+        shape = columns(states.RANKING.proposals, width)
+        assert sum(column.width for column in shape) <= width
+        assert {"strategy", "precision", "gpus", "ram", "speed", "verdict"} <= {column.name for column in shape}
+    assert "gpus" not in {column.name for column in columns(states.CPU_RANKING.proposals, 122)}
+
+
+def test_gpus_of_equal_load_are_counted() -> None:
+    assert per_gpu(states.MULTI) == "4×35"
+    uneven = replace(states.MULTI, devices={"cuda:1": states.account(48), "cuda:0": states.account(71)})
+    assert per_gpu(uneven) == "71 + 48"
+    assert per_gpu(replace(states.MULTI, devices={"cuda:0": states.account(0.31)})) == "0.31"
+
+
+# --- problem -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("key", "calls", "screen"),
+    [
+        ("enter", ["dismiss"], ChatScreen),
+        ("escape", ["dismiss"], ChatScreen),
+        ("r", ["dismiss", "reload"], ChatScreen),
+        ("f4", ["dismiss", "replan"], SwitcherScreen),
+        ("l", ["dismiss"], LogScreen),
+    ],
+)
+async def test_the_keys_of_the_problem(key: str, calls: list[str], screen: type[object]) -> None:
+    running, session, _ = app(states.failed())
+    async with running.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(running.screen, ProblemScreen))
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(running.screen, screen))
+        assert session.names() == calls
+
+
+async def test_reload_is_not_offered_where_it_makes_no_sense() -> None:
+    problem = replace(states.OUT_OF_MEMORY, kind="ModelError")
+    running, session, _ = app(replace(states.idle(), problem=problem))
+    async with running.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(running.screen, ProblemScreen))
+        await pilot.press("r", "f4")
+        assert isinstance(running.screen, ProblemScreen)
+        assert session.names() == []
+
+
+async def test_square_brackets_of_a_message_are_shown() -> None:
+    problem = replace(states.OUT_OF_MEMORY, title="[b]Odd", message="expected [/bold] in [red]file[/red]")
+    running, _, _ = app(replace(states.ready(), problem=problem))
+    async with running.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(running.screen, ProblemScreen))
+        assert str(running.screen.query_one("#message", Static).render()) == problem.message
+        assert "[b]Odd" in "".join(strip.text for strip in running.screen._compositor.render_strips())
+
+
+# --- picker ------------------------------------------------------------------------------------------------------
+async def test_typing_filters_and_an_unknown_id_can_be_opened() -> None:
+    running, session, _ = app(states.idle())
+    async with running.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(running.screen, PickerScreen))
+        table = running.screen.query_one(DataTable)
+        await pilot.press(*"gemma")
+        await until(pilot, lambda: table.row_count == 1)
+        await pilot.press("escape")
+        await until(pilot, lambda: table.row_count == len(states.MODELS))
+        await pilot.press(*"org/new-model", "enter")
+        await until(pilot, lambda: ("open", "org/new-model") in session.calls)
+
+
+# --- login -------------------------------------------------------------------------------------------------------
+async def test_a_refused_token_is_told_in_the_dialog() -> None:
+    running, session, _ = app(states.ready())
+    session.login_error = AccessError("Token refused", "The hub does not know this token.", "Copy it again.")
+    async with running.run_test(size=SIZE) as pilot:
+        running.run_command("login")
+        await until(pilot, lambda: running.screen.query("#token"))
+        await pilot.press(*"hf_x", "enter")
+        answer = running.screen.query_one("#answer", Static)
+        await until(pilot, lambda: "Token refused" in str(answer.render()))
+        token = running.screen.query_one(Input)
+        await until(pilot, lambda: not token.disabled)
+        assert token.value == "hf_x", "kept, to be mended"
+        session.login_error = None
+        await pilot.press("enter")
+        await until(pilot, lambda: "Logged in as ada" in str(answer.render()))
+        assert token.value == ""
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: "Logged out" in str(answer.render()))
+
+
+# --- chats -------------------------------------------------------------------------------------------------------
+async def test_a_chat_is_found_and_resumed() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("ctrl+r", *"landlord", "enter")
+        await until(pilot, lambda: ("resume", "c2") in session.calls)
+
+
+async def test_a_chat_is_deleted_at_the_second_press() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("ctrl+r", "down", "ctrl+d")
+        assert "delete_chat" not in session.names()
+        await pilot.press("ctrl+d")
+        await until(pilot, lambda: ("delete_chat", "c1") in session.calls)
+
+
+# --- settings ----------------------------------------------------------------------------------------------------
+async def test_settings_give_back_what_changed() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f2")
+        await until(pilot, lambda: running.screen.query("#temperature"))
+        running.screen.query_one("#temperature", Input).value = "0.2"
+        running.screen.query_one("#system", Input).value = "Be brief."
+        running.screen.query_one("#max_tokens", Input).value = "400"
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(running.screen, ChatScreen))
+        assert running.settings.sampling.temperature == 0.2
+        assert running.settings.sampling.max_tokens == 400
+        assert ("set_system", "Be brief.") in session.calls
+        assert ("set_sampling", running.settings.sampling) in session.calls
+
+
+async def test_a_value_that_cannot_be_is_told() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f2")
+        await until(pilot, lambda: running.screen.query("#top_p"))
+        running.screen.query_one("#top_p", Input).value = "7"
+        await pilot.press("ctrl+s")
+        await pilot.pause()
+        assert isinstance(running.screen, SettingsScreen)
+        assert "Top p" in str(running.screen.query_one("#wrong", Static).render())
+        assert session.calls == []
+
+
+# --- commands ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("command", [c.name for c in COMMANDS if c.name != "editor"])
+async def test_every_command_runs(command: str) -> None:
+    running, _, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        running.screen.post_message(CommandRun(command))
+        await pilot.pause()
+        assert not [n for n in running._notifications if "no command" in n.message]
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "call"),
+    [
+        ("model", "org/model", ("open", "org/model")),
+        ("system", "Be brief.", ("set_system", "Be brief.")),
+        ("retry", "", ("regenerate",)),
+        ("new", "", ("new_chat",)),
+    ],
+)
+async def test_commands_take_their_argument(name: str, argument: str, call: tuple[object, ...]) -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        running.screen.post_message(CommandRun(name, argument))
+        await until(pilot, lambda: call in session.calls)
+
+
+async def test_theme_by_name_and_an_unknown_command() -> None:
+    running, _, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        running.run_command("theme", "light")
+        await until(pilot, lambda: running.theme == "light")
+        running.run_command("frobnicate")
+        await until(pilot, lambda: any("/frobnicate" in n.message for n in running._notifications))
