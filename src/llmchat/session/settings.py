@@ -1,4 +1,4 @@
-"""The person's settings: one TOML file, made to be edited by hand, read strictly, written with its comments kept."""
+"""The person's settings: one TOML file, made to be edited by hand, read strictly, its comments kept."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _wrong(path: Path, what: str, text: str = "", key: str = "") -> UsageError:
 
 
 def _line(text: str, key: str) -> int | None:
-    """Line of a dotted key, counted from 1; of its table where it is written inline; None where it is not found."""
+    """Line of a dotted key, counted from 1; of its table where that is inline; None where it is not found."""
     table, found = "", None
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[([^\[\]]+)\]", line)
