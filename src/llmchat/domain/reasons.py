@@ -63,9 +63,10 @@ def _nothing(
     """``refusals`` begins with what was asked for."""
     first = refusals[0]
     asked = _asked(request)
-    if not asked:
-        return f"Nothing fits on {hardware.name}; the nearest is {first.strategy}: {_lower(first.reason)}"
-    text = f"You asked for {asked}, which does not work here: {_lower(first.reason)}"
+    head = f"You asked for {asked}, which does not work here" if asked else f"Nothing fits on {hardware.name}"
+    if request.strategy is None or request.precision is None:
+        head += f"; the nearest is {first.strategy} with the weights {PRECISIONS[first.precision]}"
+    text = f"{head}: {_lower(first.reason)}"
     return f"{text} {plans[0].label} would fit." if plans else text
 
 

@@ -31,8 +31,6 @@ class Shelved:
 def propose(case: Case) -> Proposal:
     if refusal := checks.not_offloadable(case, NAME):
         return refusal
-    if case.ram < 0:
-        return outcome.short(case, NAME, CPU, -case.ram)
     if checks.no_gpu(case, NAME):
         return _without_gpu(case)
     found = _with_gpu(case)

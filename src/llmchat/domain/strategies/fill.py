@@ -24,10 +24,9 @@ def fill(sums: Sequence[int], rooms: Sequence[int], end: int, most: int) -> list
     return counts if start == end else None
 
 
-def missing(sums: Sequence[int], rooms: Sequence[int], grown: int, most: int) -> int | None:
-    """Bytes by which room number ``grown`` is too small for all the layers, the others taking what they can from
-    both ends; None when ``grown`` would have to take more than ``most`` layers."""
-    end = len(sums) - 1
+def missing(sums: Sequence[int], rooms: Sequence[int], grown: int, end: int, most: int) -> int | None:
+    """Bytes by which room number ``grown`` is too small for the first ``end`` layers, the others taking what they
+    can from both ends; None when ``grown`` would have to take more than ``most`` layers."""
     left = 0
     for room in rooms[:grown]:
         left = _take(sums, left, room, end, most)

@@ -28,8 +28,6 @@ def propose(case: Case) -> Proposal:
     able = [room for room in case.gpus if room.gpu.managed != "none"]
     if not able:
         return checks.refused(case, NAME, "This GPU cannot hold more managed memory than it has (Windows, WSL).")
-    if case.ram < 0:
-        return outcome.short(case, NAME, CPU, -case.ram)
     answers = [_on(case, room) for room in able]
     plans = [answer for answer in answers if isinstance(answer, Plan)]
     if plans:
@@ -48,14 +46,13 @@ def _no_rmm(case: Case) -> Refusal | None:
 def _on(case: Case, room: Room) -> Plan | Refusal:
     """KV cache and activations are ordinary memory of the GPU; weights take the rest of it, and RAM."""
     weights, kv = case.blocks.weights, case.blocks.kv
+    if room.room < kv + weights and (bound := _bound(case, room)):
+        return _short_of(case, room, bound)
     if room.room < kv:
         return outcome.short(case, NAME, room.device, kv - room.room)
     over = max(0, weights - (room.room - kv))
-    if over:
-        if reason := _bound(case, room):
-            return _short_of(case, room, over, reason)
-        if over > case.ram:
-            return outcome.short(case, NAME, CPU, over - case.ram)
+    if over > case.ram:
+        return outcome.short(case, NAME, CPU, over - case.ram)
     return outcome.plan(
         case,
         NAME,
@@ -82,9 +79,13 @@ def _bound(case: Case, room: Room) -> str:
     return ""
 
 
-def _short_of(case: Case, room: Room, over: int, reason: str) -> Refusal:
-    refusal = outcome.short(case, NAME, room.device, over)
-    return msgspec.structs.replace(refusal, reason=f"{reason} {refusal.reason}")
+def _short_of(case: Case, room: Room, bound: str) -> Refusal:
+    """All must fit, or nobody else may use the GPU."""
+    missing = case.blocks.size - room.room
+    if room.gpu.managed != "integrated" and room.gpu.index not in case.request.gpu_budget:
+        missing = min(missing, max(case.blocks.kv - room.room, rooms.other(room.gpu) - UNSHARED))
+    refusal = outcome.short(case, NAME, room.device, missing)
+    return msgspec.structs.replace(refusal, reason=f"{bound} {refusal.reason}")
 
 
 def _because(room: Room, over: int) -> tuple[str, ...]:
@@ -94,7 +95,8 @@ def _because(room: Room, over: int) -> tuple[str, ...]:
     if room.gpu.managed == "coherent":
         return (f"{away}, which {place(room.device)} reads directly over NVLink-C2C",)
     return (
-        f"{away}; over PCIe a pass over more than the GPU holds pages all of it in anew (the worst case is counted)",
+        f"{away}; over PCIe a pass over more than the GPU holds pages all of it in anew: that worst case is "
+        "counted",
     )
 
 

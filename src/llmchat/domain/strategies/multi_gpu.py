@@ -32,12 +32,13 @@ def propose(case: Case) -> Proposal:
         return refusal
     if case.ram < 0:
         return outcome.short(case, NAME, CPU, -case.ram)
-    largest = max(layer.size for layer in case.blocks.layers)
-    usable = [room for room in case.gpus if room.room >= largest]
-    if len(usable) < 2:
-        second = sorted(case.gpus, key=lambda room: -room.room)[1]
-        return outcome.short(case, NAME, second.device, largest - second.room)
+    usable = [room for room in case.gpus if room.room >= _largest(case)]
     return _widest(case, usable) or _short(case, usable)
+
+
+def _largest(case: Case) -> int:
+    """Bytes of the largest layer: a GPU without room for it takes no part."""
+    return max(layer.size for layer in case.blocks.layers)
 
 
 def _too_few(case: Case) -> Refusal | None:
@@ -127,23 +128,37 @@ def _plan(case: Case, rooms: Sequence[Room], spread: Spread) -> Plan:
     )
 
 
-def _short(case: Case, rooms: Sequence[Room]) -> Refusal:
-    """The smallest amount that would do on one of the GPUs."""
+def _short(case: Case, usable: Sequence[Room]) -> Refusal:
+    """The smallest amount that would do on one GPU, beside those that are usable as they are."""
+    if not usable:
+        return _all_short(case)
+    amounts = []
+    for grown in case.gpus:
+        rooms = sorted({*usable, grown}, key=lambda room: room.gpu.index)
+        amount = _missing(case, rooms, rooms.index(grown)) if len(rooms) > 1 else None
+        if amount is not None:
+            amounts.append((max(amount, _largest(case) - grown.room), grown.gpu.index, grown.device))
+    amount, _, device = min(amounts)
+    return outcome.short(case, NAME, device, amount, _together(case))
+
+
+def _all_short(case: Case) -> Refusal:
+    """No GPU has room for a layer: the roomiest would need all but the layer that another must take."""
+    layers = case.blocks.layers
+    roomiest = max(case.gpus, key=lambda room: (room.room, -room.gpu.index))
+    need = case.blocks.size - min(layers[0].size, layers[-1].size)
+    need = max(need, _largest(case))
+    return outcome.short(case, NAME, roomiest.device, need - roomiest.room, _together(case))
+
+
+def _together(case: Case) -> str:
+    whole = case.blocks.size + sum(room.reserve for room in case.gpus)
+    have = sum(room.capacity for room in case.gpus)
+    return f"The {len(case.gpus)} GPUs together have {gib(have)} for the {gib(whole)} that are needed."
+
+
+def _missing(case: Case, rooms: Sequence[Room], grown: int) -> int | None:
     sums = fill.prefix([layer.size for layer in case.blocks.layers])
-    amounts = ((_missing(case, sums, rooms, grown), grown) for grown in range(len(rooms)))
-    amount, grown = min((amount, grown) for amount, grown in amounts if amount is not None)
-    whole = case.blocks.size + sum(room.reserve for room in rooms)
-    have = sum(room.capacity for room in rooms)
-    return outcome.short(
-        case,
-        NAME,
-        rooms[grown].device,
-        amount,
-        f"The {len(rooms)} GPUs together have {gib(have)} for the {gib(whole)} that are needed.",
-    )
-
-
-def _missing(case: Case, sums: Sequence[int], rooms: Sequence[Room], grown: int) -> int | None:
     most = len(case.blocks.layers) - 1
     found = []
     for front, back in _ends(len(rooms)):
@@ -151,7 +166,7 @@ def _missing(case: Case, sums: Sequence[int], rooms: Sequence[Room], grown: int)
         left[front] -= case.blocks.front.size
         left[back] -= case.blocks.back.size
         if all(room >= 0 for number, room in enumerate(left) if number != grown):
-            found.append(fill.missing(sums, left, grown, most))
+            found.append(fill.missing(sums, left, grown, most + 1, most))
     return min((amount for amount in found if amount is not None), default=None)
 
 

@@ -64,17 +64,15 @@ class Search:
         return sorted(self.case.gpus, key=lambda room: (-room.room, room.gpu.index))
 
     def run(self) -> Split | Shortfall:
-        """The lowest level that fits the GPUs; else what the roomiest GPU lacks to hold KV cache and copies."""
+        """The lowest level that fits the GPUs; else the smallest amount that would do on one of them."""
         levels = list(self._levels())
         for level in levels:
             for main in self._mains:
                 counts = self._fits(level, main)
                 if counts is not None:
                     return self._split(level, main, counts)
-        main = self._mains[0]
-        layers = len(self.case.blocks.layers)
-        least = min(self._on_main(level) for level in levels if level.layers == layers)
-        return Shortfall(main, least - main.room)
+        shortfalls = (Shortfall(main, self._missing(level, main)) for level in levels for main in self._mains)
+        return min(shortfalls, key=lambda shortfall: shortfall.missing)
 
     def _levels(self) -> Iterator[Level]:
         layers = len(self.case.blocks.layers)
@@ -110,6 +108,15 @@ class Search:
         if left[0] < 0 or sum(max(0, room) for room in left) < self._sums[kept]:
             return None
         return fill.fill(self._sums, left, kept, kept)
+
+    def _missing(self, level: Level, main: Room) -> int:
+        """Bytes that ``main`` lacks for this level."""
+        kept = len(self.case.blocks.layers) - level.layers
+        left = [room.room for room in self._rooms(main)]
+        left[0] -= self._on_main(level)
+        amount = fill.missing(self._sums, left, 0, kept, kept)
+        assert amount is not None  # the main GPU may take all that are kept
+        return amount
 
     def _split(self, level: Level, main: Room, counts: Sequence[int]) -> Split:
         blocks = self.case.blocks

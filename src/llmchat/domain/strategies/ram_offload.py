@@ -14,8 +14,6 @@ NAME = "ram-offload"
 def propose(case: Case) -> Proposal:
     if refusal := checks.no_gpu(case, NAME) or _one_pool(case) or checks.not_offloadable(case, NAME):
         return refusal
-    if case.ram < 0:
-        return outcome.short(case, NAME, CPU, -case.ram)
     found = offload.Search(case).run()
     if isinstance(found, offload.Shortfall):
         return outcome.short(case, NAME, found.room.device, found.missing)

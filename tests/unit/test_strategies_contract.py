@@ -1,0 +1,225 @@
+"""What every strategy owes, whatever the model and the machine: checked on generated ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from planner_cases import STRATEGIES, freed
+
+from llmchat.domain.hardware import Gpu, HardwareProfile, Software
+from llmchat.domain.memory import CPU, DISK, GIB, cuda
+from llmchat.domain.model import LayerCache, ModelFacts, Module
+from llmchat.domain.plan import Plan, Precision, Proposal, Refusal, Request
+from llmchat.domain.precision import model_bytes
+from llmchat.domain.strategies.base import Strategy
+from llmchat.domain.strategies.reserve import CUDA_CONTEXT
+from llmchat.domain.strategies.rooms import SYSTEM_RAM
+
+MIB = 2**20
+CONTEXT = 2048
+SOFTWARE = Software(torch="2.13.0", torch_cuda="13.0", bitsandbytes="0.50.2", rmm="26.10.0")
+
+sizes = st.integers(1, 2000).map(lambda mib: mib * MIB)
+
+
+@st.composite
+def caches(draw: st.DrawFn) -> LayerCache:
+    return LayerCache(
+        per_token=draw(st.integers(0, 64)) * 1024,
+        window=draw(st.sampled_from([None, 512, 4096])),
+        constant=draw(st.sampled_from([0, 3 * MIB])),
+    )
+
+
+@st.composite
+def models(draw: st.DrawFn) -> ModelFacts:
+    """Some layers, even or uneven, with tied head or an own one, sometimes with layers that share tensors."""
+    count = draw(st.integers(1, 9))
+    same = draw(st.booleans())
+    layer_sizes = [draw(sizes)] * count if same else [draw(sizes) for _ in range(count)]
+    cache = draw(caches())
+    linear = draw(st.sampled_from([0, 9]))
+    layers = [
+        Module(
+            name=f"layers.{index}",
+            kind="layer",
+            bytes=size,
+            linear_params=size * linear // 20,
+            linear_bytes=size * linear // 10,
+            active_bytes=size,
+            largest_tensor=size // 4,
+            cache=cache if same else draw(caches()),
+        )
+        for index, size in enumerate(layer_sizes)
+    ]
+    table, tied = draw(sizes), draw(st.booleans())
+    modules = (
+        Module(name="embed", kind="embedding", bytes=table, active_bytes=8192, largest_tensor=table),
+        *layers,
+        Module(name="norm", kind="norm", bytes=8192, active_bytes=8192, largest_tensor=8192),
+        Module(name="head", kind="head", bytes=0 if tied else table, active_bytes=table),
+    )
+    groups = [("embed", "head")] if tied else []
+    if count > 2 and draw(st.booleans()):
+        groups.append(("layers.0", f"layers.{count - 1}"))
+    return ModelFacts(
+        id="made-up",
+        architecture="MadeUp",
+        dtype="bfloat16",
+        parameters=sum(m.bytes for m in modules) // 2,
+        hidden_size=draw(st.sampled_from([64, 1024, 4096])),
+        vocab_size=32000,
+        max_context=None,
+        modules=modules,
+        tied=tuple(groups),
+    )
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> HardwareProfile:
+    """0 to 4 GPUs, full and empty ones, of unknown free memory, or one that shares the RAM."""
+    kind = draw(st.sampled_from(["discrete", "discrete", "discrete", "coherent", "integrated"]))
+    count = draw(st.integers(0, 4)) if kind == "discrete" else 1
+    gpus = tuple(_gpu(draw, index, kind) for index in range(count))
+    available = draw(st.integers(0, 24000)) * MIB
+    return HardwareProfile(
+        gpus=gpus,
+        ram_total=available + draw(st.integers(0, 8000)) * MIB,
+        ram_available=available,
+        software=SOFTWARE,
+    )
+
+
+def _gpu(draw: st.DrawFn, index: int, kind: str) -> Gpu:
+    total = draw(st.integers(256, 16000)) * MIB
+    known = draw(st.integers(0, 9)) > 0
+    managed = draw(st.sampled_from(["none", "paged", "host-tables"])) if kind == "discrete" else kind
+    return Gpu(
+        index=index,
+        name=draw(st.sampled_from(["NVIDIA H200", "Tesla V100-SXM2-16GB", "something else"])),
+        total=total,
+        free=int(total * draw(st.floats(0, 1))) if known else None,
+        capability=draw(st.sampled_from([None, (7, 0), (9, 0)])),
+        managed=managed,  # type: ignore[arg-type]
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision]:
+    hardware = draw(machines())
+    budgets = {
+        gpu.index: draw(st.integers(0, 16000)) * MIB for gpu in hardware.gpus if draw(st.integers(0, 4)) == 0
+    }
+    request = Request(
+        gpu_budget=budgets, ram_budget=draw(st.none() | st.integers(0, 24000).map(lambda mib: mib * MIB))
+    )
+    strategy = draw(st.sampled_from(list(STRATEGIES.values())))
+    return strategy, draw(models()), hardware, request, draw(st.sampled_from(list(Precision)))
+
+
+many = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@many
+@given(cases())
+def test_plan_places_each_module_once_within_what_is_free(
+    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision],
+) -> None:
+    strategy, model, hardware, request, precision = case
+    answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+    assert (answer.strategy, answer.precision, answer.context) == (strategy.name, precision, CONTEXT)
+    if isinstance(answer, Plan):
+        check_placement(answer, model, hardware)
+        check_bytes(answer, model, hardware, request)
+        assert 0 < answer.tokens_per_second < math.inf
+        assert 0 < answer.time_to_first_token < math.inf
+        assert answer.because
+
+
+def check_placement(plan: Plan, model: ModelFacts, hardware: HardwareProfile) -> None:
+    gpus = {cuda(gpu.index) for gpu in hardware.gpus}
+    assert list(plan.placement) == [module.name for module in model.modules]
+    assert set(plan.placement.values()) <= gpus | {CPU, DISK}
+    assert plan.main_device in gpus | {CPU}
+    for names in model.tied:
+        assert len({plan.placement[name] for name in names}) == 1
+    if plan.runner != "offloaded":
+        assert DISK not in plan.placement.values()
+        assert (plan.main_device == CPU) == (CPU in plan.placement.values())
+
+
+def check_bytes(plan: Plan, model: ModelFacts, hardware: HardwareProfile, request: Request) -> None:
+    accounts = plan.devices
+    assert sum(a.weights for a in accounts.values()) == pytest.approx(model_bytes(model, plan.precision), abs=99)
+    assert sum(a.kv_cache for a in accounts.values()) == model.kv_bytes(CONTEXT)
+    for gpu in hardware.gpus:
+        account = accounts.get(cuda(gpu.index))
+        if account is None:
+            continue
+        assert account.engine <= (gpu.total if gpu.free is None else gpu.free)
+        assert account.engine <= request.gpu_budget.get(gpu.index, account.engine)
+        assert account.compute >= CUDA_CONTEXT
+        assert account.total == pytest.approx(gpu.total)
+        if gpu.managed == "integrated":
+            assert account.engine + accounts[CPU].engine <= hardware.ram_available - SYSTEM_RAM
+    assert accounts[CPU].engine <= hardware.ram_available - SYSTEM_RAM
+    if request.ram_budget is not None:
+        assert accounts[CPU].engine <= request.ram_budget
+
+
+@many
+@given(cases())
+def test_missing_bytes_are_true(
+    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision],
+) -> None:
+    """Given what a refusal says is missing, the strategy fits or another device turns out to be short."""
+    strategy, model, hardware, request, precision = case
+    answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+    seen: set[str] = set()
+    while isinstance(answer, Refusal):
+        assert answer.reason.endswith(".")
+        assert (answer.missing > 0) == (answer.device is not None)
+        if answer.device is None:
+            return
+        assert answer.device not in seen, f"{answer.device} is short again"
+        seen.add(answer.device)
+        hardware, request = freed(hardware, request, answer.device, answer.missing)
+        answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+
+
+@many
+@given(cases())
+def test_one_byte_less_than_missing_is_not_enough(
+    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision],
+) -> None:
+    """The shortfall is exact: a MiB less on that device and it is still short."""
+    strategy, model, hardware, request, precision = case
+    answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+    if isinstance(answer, Refusal) and answer.missing > MIB:
+        hardware, request = freed(hardware, request, answer.device or "", answer.missing - MIB)
+        assert isinstance(strategy.propose(model, hardware, request, precision, CONTEXT), Refusal)
+
+
+@many
+@given(cases(), st.data())
+def test_more_memory_never_turns_a_plan_into_a_refusal(
+    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision], data: st.DataObject
+) -> None:
+    strategy, model, hardware, request, precision = case
+    answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+    for device in [cuda(gpu.index) for gpu in hardware.gpus] + [CPU]:
+        hardware, request = freed(hardware, request, device, data.draw(st.integers(0, 9 * GIB), label=device))
+    more: Proposal = strategy.propose(model, hardware, request, precision, CONTEXT)
+    assert isinstance(more, Plan) or isinstance(answer, Refusal)
+
+
+@many
+@given(cases())
+def test_same_case_same_answer(
+    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision],
+) -> None:
+    strategy, *rest = case
+    assert strategy.propose(*rest, CONTEXT) == strategy.propose(*rest, CONTEXT)
