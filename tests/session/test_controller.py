@@ -14,11 +14,11 @@ from session_kit import MACHINE, Kit, model_folder, too_small
 from llmchat.domain.chat import Sampling
 from llmchat.domain.plan import Precision, Request
 from llmchat.errors import EngineDied, FitError, LlmchatError, UsageError
-from llmchat.session import client
+from llmchat.session import client, watching
 from llmchat.session.controller import Session
 from llmchat.session.options import SessionOptions
 from llmchat.session.replying import BORDER
-from llmchat.session.state import Phase, SessionState
+from llmchat.session.state import MemorySample, Phase, SessionState
 
 
 async def test_open_plans_loads_and_measures(kit: Kit) -> None:
@@ -294,6 +294,81 @@ async def test_a_new_chat_in_the_middle_of_a_reply_keeps_its_part(kit: Kit) -> N
     kept = kit.session._keeper.get(saved.id)
     assert kept.turns[-1].content.startswith("1 2 ")
     assert kit.state.phase is Phase.READY
+
+
+async def test_a_new_chat_is_there_at_once(kit: Kit) -> None:
+    await kit.ready()
+    await kit.say("one")
+    kit.session.new_chat()
+    await kit.say("two")
+    assert kit.answers() == ["You said 'two' after u."]
+    assert len(kit.session.chats()) == 2
+
+
+async def test_a_deleted_chat_stays_deleted_after_its_reply(kit: Kit) -> None:
+    await kit.ready()
+    kit.session.send("slow")
+    state = await kit.until(lambda s: s.reply and s.reply.tokens > 2)
+    assert state.chat
+    kit.session.delete_chat(state.chat.id)
+    kit.session.send("too early")
+    assert kit.session.take_draft() == "too early"
+    await kit.until(lambda s: s.chat and not s.chat.turns and s.phase is Phase.READY)
+    assert kit.session.chats() == []
+
+
+async def test_a_system_prompt_set_during_a_reply_holds_for_the_next(kit: Kit) -> None:
+    await kit.ready()
+    kit.session.send("slow")
+    await kit.until(lambda s: s.reply and s.reply.tokens > 2)
+    kit.session.set_system("Be brief.")
+    kit.session.stop()
+    await kit.settled()
+    await kit.say("next")
+    assert kit.answers()[-1] == "You said 'next' after suau."
+
+
+async def test_a_sampler_that_fails_is_told_once(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def sample(self, held: object, engine_pid: object) -> MemorySample:
+            raise OSError("driver gone")
+
+    monkeypatch.setattr(watching, "CALM", 0.05)
+    monkeypatch.setattr(kit.session._watch, "_make", Broken)
+    await kit.ready()
+    state = await kit.until(lambda s: s.notices)
+    await kit.say("still works")
+    assert [n.text for n in kit.state.notices] == ["The memory cannot be read: OSError('driver gone')"]
+    assert state.phase is not Phase.FAILED
+
+
+async def test_a_bug_in_the_background_is_told(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken() -> None:
+        raise ValueError("a bug")
+
+    await kit.session.start()
+    kit.session._background(broken())
+    state = await kit.until(lambda s: s.problem)
+    assert state.problem and state.problem.kind == "InternalError" and "a bug" in state.problem.message
+
+
+async def test_chats_that_cannot_be_saved_are_told_once(kit: Kit) -> None:
+    await kit.ready()
+    (kit.home / "data").mkdir(exist_ok=True)
+    (kit.home / "data" / "history.sqlite3").mkdir()
+    await kit.say("one")
+    await kit.say("two")
+    assert len(kit.answers()) == 2
+    assert [n.text[:28] for n in kit.state.notices] == ["This chat is not being saved"]
+
+
+async def test_a_damaged_history_is_set_aside_and_told(kit: Kit) -> None:
+    await kit.ready()
+    (kit.home / "data").mkdir(exist_ok=True)
+    (kit.home / "data" / "history.sqlite3").write_bytes(b"no database at all, certainly none" * 100)
+    await kit.say("one")
+    assert len(kit.state.notices) == 1 and "damaged" in kit.state.notices[0].text
+    assert [chat.title for chat in kit.session.chats()] == ["one"]
 
 
 async def test_notes_and_the_border_are_said_once(kit: Kit) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from llmchat.domain.chat import Chat, Sampling, Turn
 from llmchat.domain.plan import Plan, Ranking, Request
-from llmchat.errors import LlmchatError, UsageError
+from llmchat.errors import InternalError, LlmchatError, UsageError
 from llmchat.session import chatting
 from llmchat.session.engine_host import EngineHost
 from llmchat.session.keeper import Keeper
@@ -41,16 +42,18 @@ class Session:
     def __init__(self, options: SessionOptions = SessionOptions()) -> None:  # noqa: B008 - frozen
         self._options = options
         self._store = Store()
-        self._keeper = Keeper(options.keep, self._cannot_save)
+        self._keeper = Keeper(options.keep, lambda text: self._store.notice(text, "warning"))
         extra = ("--fake", str(options.fake)) if options.fake else ()
         self._engine = EngineHost(self._store, extra, lambda error: self._loader.engine_died(error))
         self._machine = Machine(self._engine, options.hardware, options.fake)
         self._replier = Replier(self._store, self._engine, self._keeper, lambda: self.sampling)
         self._loader = Loader(self._store, self._engine, self._machine, self._keeper, self._replier)
         self._loader.request, self._loader.autoload = options.request, options.autoload
+        self._loader.on_loaded = self._loaded
         self._watch = MemoryWatch(self._store, self._engine, self._make_sampler)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._changing = False
         self.settings: Settings | None = None
         """As read by ``start``."""
         self.sampling = options.sampling or Sampling()
@@ -190,7 +193,7 @@ class Session:
 
     def new_chat(self) -> None:
         """An empty chat; a reply under way is stopped, and its part is kept in the chat it belongs to."""
-        self._background(self._change_chat(chatting.new_chat(self.system)))
+        self._change_chat(chatting.new_chat(self.system))
 
     def chats(self, query: str = "") -> Sequence[Chat]:
         """Saved chats, newest first, without their turns."""
@@ -207,7 +210,7 @@ class Session:
         except LlmchatError as error:
             self._store.fail(error)
             return
-        self._background(self._change_chat(chat, draft))
+        self._change_chat(chat, draft)
 
     def delete_chat(self, chat_id: str) -> None:
         try:
@@ -216,7 +219,7 @@ class Session:
             self._store.fail(error)
             return
         if self.state.chat and self.state.chat.id == chat_id:
-            self._background(self._change_chat(chatting.new_chat(self.system), keep=False))
+            self._change_chat(chatting.new_chat(self.system), forget=chat_id)
 
     def restore_chat(self, chat_id: str) -> None:
         """Undo ``delete_chat``."""
@@ -246,6 +249,8 @@ class Session:
         self.system = text
         if self.state.chat:
             self._store.update(chat=replace(self.state.chat, system=text))
+            if not self._replier.active:
+                self._background(self._keeper.save(self.state.chat))
 
     # --- the hub ---------------------------------------------------------------------------------------------
     async def login(self, token: str) -> HubAccount:
@@ -283,9 +288,9 @@ class Session:
     def _can_answer(self, draft: str = "") -> bool:
         """Else says why, and gives the text back."""
         state = self.state
-        if state.phase is Phase.READY:
+        if state.phase is Phase.READY and not self._changing:
             return True
-        if state.phase is Phase.GENERATING:
+        if state.phase is Phase.GENERATING or self._changing:
             error = UsageError("Still answering", "The reply before is not finished.", "Esc stops it.")
         elif state.busy:
             error = UsageError("Not ready yet", "The model is being loaded.", "Send it again in a moment.")
@@ -294,19 +299,26 @@ class Session:
         self._store.fail(error, draft=draft or state.draft)
         return False
 
-    async def _change_chat(self, chat: Chat, draft: str = "", keep: bool = True) -> None:
-        """``keep`` False: the present chat was deleted, and stays so."""
-        await self._replier.finish(5.0)
+    def _change_chat(self, chat: Chat, draft: str = "", forget: str = "") -> None:
+        """At once, or when the reply under way has ended. ``forget``: a deleted chat that its end saves anew."""
         if self._replier.active:
-            self._engine.kill()
-            await self._replier.ended()
-        before = self.state.chat
-        if keep:
-            await self._keeper.save(before)
-        elif before:
-            await self._keeper.forget(before.id)
+            self._changing = True
+            self._background(self._change_chat_later(chat, draft, forget))
+            return
         self.system = chat.system
         self._store.update(chat=chat, notices=(), seen_from=0, draft=draft or self.state.draft)
+
+    async def _change_chat_later(self, chat: Chat, draft: str, forget: str) -> None:
+        try:
+            await self._replier.finish(5.0)
+            if self._replier.active:
+                self._engine.kill()
+                await self._replier.ended()
+            if forget:
+                await self._keeper.forget(forget)
+            self._change_chat(chat, draft)
+        finally:
+            self._changing = False
 
     async def _read_settings(self) -> None:
         from llmchat.session import settings
@@ -334,6 +346,11 @@ class Session:
         if self.state.hardware is None:
             self._store.update(hardware=hardware)
 
+    def _loaded(self) -> None:
+        """What was fetched or converted is here now."""
+        if self._options.keep:
+            self._background(self._list_models())
+
     async def _list_models(self) -> None:
         from llmchat.session import catalog
 
@@ -355,13 +372,17 @@ class Session:
             return sampler.FakeSampler(read_profile(self._options.fake))
         return sampler.Sampler()
 
-    def _cannot_save(self, error: LlmchatError) -> None:
-        self._store.notice(f"This chat is not being saved: {error.message} {error.remedy}".rstrip(), "warning")
-
     def _background(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            detail = "".join(traceback.format_exception(error))
+            self._store.fail(InternalError("Something went wrong", f"{error!r}", detail=detail))
 
 
 def _or_problem(state: SessionState) -> SessionState:

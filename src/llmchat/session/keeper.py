@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 class Keeper:
     """``keep`` False: nothing is written, and there are no chats. A chat that cannot be saved is told once
-    through ``complain``; the conversation goes on."""
+    through ``complain``, in sentences; the conversation goes on."""
 
-    def __init__(self, keep: bool, complain: Callable[[LlmchatError], None]) -> None:
+    def __init__(self, keep: bool, complain: Callable[[str], None]) -> None:
         self._keep = keep
         self._complain = complain
         self._complained = False
@@ -37,7 +37,8 @@ class Keeper:
         except LlmchatError as error:
             if not self._complained:
                 self._complained = True
-                self._complain(error)
+                self._complain(f"This chat is not being saved: {error.message} {error.remedy}".rstrip())
+        self._tell_notes()
 
     async def forget(self, chat_id: str) -> None:
         """Drop a chat that became empty again."""
@@ -45,7 +46,7 @@ class Keeper:
             try:
                 await asyncio.wrap_future(self._submit(lambda history: history.delete(chat_id)))
             except LlmchatError as error:
-                self._complain(error)
+                self._complain(f"The chat could not be deleted: {error.message}")
 
     def chats(self, query: str = "") -> Sequence[Chat]:
         """Newest first, without turns. Waits for saves under way: milliseconds. Raises StorageError."""
@@ -67,6 +68,13 @@ class Keeper:
             await asyncio.wrap_future(self._submit(lambda history: history.close()))
             self._history = None
         self._thread.shutdown(wait=False)
+
+    def _tell_notes(self) -> None:
+        """What the history has to say about its file."""
+        if self._history is not None:
+            notes, self._history.notes = self._history.notes, []
+            for note in notes:
+                self._complain(note)
 
     def _submit(self, work: Callable[[History], T]) -> Future[T]:
         return self._thread.submit(lambda: work(self._opened()))

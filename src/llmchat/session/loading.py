@@ -56,6 +56,8 @@ class Loader:
         self._going_back = False
         self.request = Request()
         self.autoload = True
+        self.on_loaded: Callable[[], None] = lambda: None
+        """Called after a model was loaded by wish."""
         self.opened: Opened | None = None
         """The model that F4 plans for."""
         self._working: Working | None = None
@@ -174,6 +176,7 @@ class Loader:
         if before is not None:
             self._store.notice(_switched(working))
         self._show(working)
+        self.on_loaded()
 
     async def _planned(self, opened: Opened, wanted: Plan | None) -> tuple[Plan, Ranking]:
         """Raises FitError."""

@@ -120,6 +120,8 @@ class Replier:
         reply = state.reply
         assert reply is not None
         stats = stats or self._own_stats(reply, failure)
+        if state.chat and state.chat.id == question.chat.id:  # the system prompt may have been set meanwhile
+            question = replace(question, chat=replace(question.chat, system=state.chat.system))
         came = bool(reply.answer or reply.thinking)
         if came or (failure is None and not self._stopping):
             turn = Turn(

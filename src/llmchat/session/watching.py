@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from llmchat.protocol import Held
 from llmchat.session.engine_host import EngineHost
 from llmchat.session.state import MemorySample, Phase
 from llmchat.session.store import Store
+
+T = TypeVar("T")
 
 CALM, LIVELY = 1.0, 0.5
 """Seconds between samples; the second while memory fills."""
@@ -42,15 +44,27 @@ class MemoryWatch:
         self._ended.set()
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        sampler = self._make()
+        sampler: Samples | None = None
         while not self._ended.is_set():
-            if self._delivered.is_set():  # else the loop is behind: samples may be skipped
-                sample = sampler.sample(self._engine.held, self._engine.pid)
-                self._delivered.clear()
-                with contextlib.suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(self._deliver, sample)
+            try:
+                sampler = sampler or self._make()
+                if self._delivered.is_set():  # else the loop is behind: samples may be skipped
+                    sample = sampler.sample(self._engine.held, self._engine.pid)
+                    self._delivered.clear()
+                    self._call(loop, self._deliver, sample)
+            except Exception as error:  # whatever a driver does, the chat goes on
+                self._call(loop, self._complain, repr(error))
             filling = self._store.state.phase in (Phase.LOADING, Phase.SWITCHING)
             self._ended.wait(LIVELY if filling else CALM)
+
+    def _call(self, loop: asyncio.AbstractEventLoop, function: Callable[[T], None], value: T) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(function, value)
+
+    def _complain(self, reason: str) -> None:
+        text = f"The memory cannot be read: {reason}"
+        if text not in {notice.text for notice in self._store.state.notices}:
+            self._store.notice(text, "warning")
 
     def _deliver(self, sample: MemorySample) -> None:
         self._delivered.set()
