@@ -347,7 +347,7 @@ async def test_a_bug_in_the_background_is_told(kit: Kit, monkeypatch: pytest.Mon
         raise ValueError("a bug")
 
     await kit.session.start()
-    kit.session._background(broken())
+    kit.session._background.begin(broken())
     state = await kit.until(lambda s: s.problem)
     assert state.problem and state.problem.kind == "InternalError" and "a bug" in state.problem.message
 
