@@ -12,7 +12,7 @@ from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import CPU, Account, Accounts, cuda
 from llmchat.errors import UsageError
 from llmchat.protocol import Calibrate, Calibrated, Event, Ready
-from llmchat.session import calibration, paths
+from llmchat.session import calibration
 from llmchat.session.engine_host import EngineHost
 from llmchat.session.state import MemorySample
 from llmchat.session.threads import in_thread
@@ -113,9 +113,11 @@ def read_profile(path: Path) -> HardwareProfile:
 
 
 def _probe() -> HardwareProfile:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
     from llmchat.session.probe import probe
 
-    return probe(paths.cache_dir())
+    return probe(Path(HF_HUB_CACHE))
 
 
 def _as_engine_sees(profile: HardwareProfile, ready: Ready) -> HardwareProfile:
