@@ -75,7 +75,7 @@ async def _ask(options: Options, prompt: str) -> int:
 
 
 async def _answer(session: Session, options: Options, prompt: str, progress: Progress) -> int:
-    stream = Stream(quiet=options.json)
+    stream = Stream(quiet=options.json, on_broken=session.stop)
     session.subscribe(lambda state: stream.show(state.reply.answer) if state.reply else None)
     session.send(prompt)
     failure: LlmchatError | None = None
@@ -90,6 +90,8 @@ async def _answer(session: Session, options: Options, prompt: str, progress: Pro
         if options.json:
             stream.write(words.pretty(report(session.state, turn)) + "\n")
         sys.stderr.write(words.statistics(session.state, turn) + "\n")
+    if stream.broken:
+        raise BrokenPipeError
     if failure is not None:
         raise failure
     return Cancelled.exit_code if turn and turn.stats and turn.stats.reason == "stopped" else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
@@ -21,8 +22,14 @@ def harmless(text: str) -> str:
 class Stream:
     """Prints what of the answer has not been printed. To a terminal, control characters are left out."""
 
-    def __init__(self, *, quiet: bool = False, out: TextIO | None = None) -> None:
+    def __init__(
+        self, *, quiet: bool = False, out: TextIO | None = None, on_broken: Callable[[], object] | None = None
+    ) -> None:
+        """``on_broken`` is called once, when the reader has gone away: it is no error of the listener that
+        prints."""
+        self.broken = False
         self._out = out or sys.stdout
+        self._on_broken = on_broken
         self._quiet = quiet
         self._terminal = self._out.isatty()
         self._shown = 0
@@ -41,9 +48,16 @@ class Stream:
             self.write("\n")
 
     def write(self, text: str) -> None:
+        if self.broken:
+            return
         self._last = text[-1:]
-        self._out.write(harmless(text) if self._terminal else text)
-        self._out.flush()
+        try:
+            self._out.write(harmless(text) if self._terminal else text)
+            self._out.flush()
+        except BrokenPipeError:
+            self.broken = True
+            if self._on_broken:
+                self._on_broken()
 
 
 class Progress:
