@@ -185,14 +185,14 @@ def _add_talking(parser: Parser) -> None:
     add(
         "--temperature",
         metavar="T",
-        type=partial(values.fraction, option="--temperature", least=0, most=2),
-        help="0 takes the likeliest token each time; up to 2",
+        type=partial(values.fraction, option="--temperature", least=0, most=10),
+        help="0 takes the likeliest token each time; 1 is as trained",
     )
     add(
         "--top-p",
         metavar="P",
-        type=partial(values.fraction, option="--top-p", least=0, most=1),
-        help="draw from the likeliest tokens that make up P, 0 to 1",
+        type=partial(values.fraction, option="--top-p", least=1e-6, most=1),
+        help="draw from the likeliest tokens that make up P, up to 1",
     )
     add("--seed", metavar="N", type=partial(values.whole, option="--seed", least=0), help="draw the same again")
 
