@@ -8,6 +8,7 @@ import pytest
 from textual.command import CommandPalette
 from textual.screen import Screen
 
+from llmchat.ui import keys
 from llmchat.ui.screens.chat import ChatScreen
 from llmchat.ui.screens.chats import ChatsScreen
 from llmchat.ui.screens.help import HelpScreen
@@ -214,13 +215,25 @@ async def test_a_key_of_the_settings_replaces_ours() -> None:
 
 
 def test_all_bindings_have_an_id_and_no_id_has_two_meanings() -> None:
-    from llmchat.ui import keys
-
-    groups = (keys.APP, keys.CHAT, keys.DIALOG, keys.PICKER, keys.SWITCHER, keys.PROBLEM, keys.CHATS, keys.LOGIN)
     actions: dict[str, str] = {}
-    for binding in (binding for group in groups for binding in group):
+    for binding in keys.all_bindings():
         assert binding.id
         assert actions.setdefault(binding.id, binding.action) == binding.action
+
+
+def test_the_help_names_only_bindings_that_are() -> None:
+    known = {binding.id for binding in keys.all_bindings()}
+    assert {name for _, rows in keys.SECTIONS for _, _, name in rows if name} <= known
+
+
+async def test_the_help_shows_changed_keys() -> None:
+    running, _, _ = app(states.ready(), keys={"strategy": "ctrl+s"})
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(running.screen, HelpScreen))
+        shown = "\n".join(strip.text for strip in running.screen._compositor.render_strips())
+        assert "ctrl+s       strategy" in shown
+        assert "F4" not in shown
 
 
 async def test_the_editor_gives_the_draft_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from textual.widgets import DataTable, Input, Static
 
 from llmchat.domain.plan import Request
 from llmchat.errors import AccessError
+from llmchat.session.state import Phase
 from llmchat.ui.commands import COMMANDS
 from llmchat.ui.messages import CommandRun
 from llmchat.ui.screens.ask import AskScreen
@@ -17,7 +18,9 @@ from llmchat.ui.screens.picker import PickerScreen
 from llmchat.ui.screens.problem import ProblemScreen
 from llmchat.ui.screens.settings import SettingsScreen
 from llmchat.ui.screens.switcher import SwitcherScreen
+from llmchat.ui.widgets.composer import Composer
 from llmchat.ui.widgets.proposals import columns, per_gpu
+from llmchat.ui.widgets.transcript import Transcript
 
 from . import states
 from .apps import app, until
@@ -124,6 +127,15 @@ async def test_reload_is_not_offered_where_it_makes_no_sense() -> None:
         await pilot.press("r", "f4")
         assert isinstance(running.screen, ProblemScreen)
         assert session.names() == []
+
+
+async def test_after_a_model_that_could_not_be_opened_comes_the_picker() -> None:
+    state = replace(states.idle(), phase=Phase.FAILED, problem=replace(states.OUT_OF_MEMORY, kind="ModelError"))
+    running, _, _ = app(state, model="org/typo")
+    async with running.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(running.screen, ProblemScreen))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(running.screen, PickerScreen))
 
 
 async def test_square_brackets_of_a_message_are_shown() -> None:
@@ -250,3 +262,51 @@ async def test_theme_by_name_and_an_unknown_command() -> None:
         await until(pilot, lambda: running.theme == "light")
         running.run_command("frobnicate")
         await until(pilot, lambda: any("/frobnicate" in n.message for n in running._notifications))
+
+
+# --- messages ----------------------------------------------------------------------------------------------------
+async def test_send_and_the_keys_of_a_message() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press(*"Hello", "enter")
+        await until(pilot, lambda: ("send", "Hello") in session.calls)
+        await pilot.press("alt+up", "y")
+        assert states.ready().chat is not None
+        await until(pilot, lambda: "Import it where you need it." in running.clipboard)
+        await pilot.press("r")
+        await until(pilot, lambda: ("regenerate",) in session.calls)
+        await pilot.press("escape")
+        await until(pilot, lambda: running.focused is running.screen.query_one(Composer))
+
+
+async def test_editing_a_message_replaces_it_and_escape_leaves_it() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("alt+up", "alt+up", "e")
+        await until(pilot, lambda: running.chat.draft == "Write it as a Python constant.")
+        await pilot.press("escape")
+        await until(pilot, lambda: running.chat.draft == "")
+        await pilot.press(*"new", "enter")
+        await until(pilot, lambda: ("send", "new") in session.calls)
+        await pilot.press("alt+up", "alt+up", "e")
+        await until(pilot, lambda: running.chat.draft != "")
+        await pilot.press(*"!!", "enter")
+        await until(pilot, lambda: ("edit", "t3", "Write it as a Python constant.!!") in session.calls)
+
+
+async def test_a_slash_command_typed_in_the_composer() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press(*"/system Be brief.", "enter")
+        await until(pilot, lambda: ("set_system", "Be brief.") in session.calls)
+
+
+async def test_only_links_of_the_web_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, _, _ = app(states.ready())
+    opened: list[str] = []
+    monkeypatch.setattr(running, "open_url", opened.append)
+    async with running.run_test(size=SIZE) as pilot:
+        transcript = running.screen.query_one(Transcript)
+        transcript.post_message(Transcript.LinkClicked("file:///etc/passwd"))
+        transcript.post_message(Transcript.LinkClicked("https://example.org"))
+        await until(pilot, lambda: opened == ["https://example.org"])

@@ -56,48 +56,60 @@ LOGIN: list[Binding] = [
     Binding("ctrl+o", "logout", "Log out", id="login.logout", priority=True),
 ]
 
-SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+Row = tuple[str, str, str]
+"""Keys as they are written, what they do, and the binding's id where they can be given other ones."""
+
+SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     (
         "Write",
         (
-            ("Enter", "send"),
-            ("Shift+Enter", "new line, also Ctrl+J"),
-            ("Esc", "stop the reply, load"),
-            ("Ctrl+C", "copy, clear, stop"),
-            ("Ctrl+G", "external editor"),
+            ("Enter", "send", ""),
+            ("Shift+Enter", "new line, also Ctrl+J", ""),
+            ("Esc", "stop the reply, load", "stop"),
+            ("Ctrl+C", "copy, clear, stop", "interrupt"),
+            ("Ctrl+G", "external editor", "editor"),
         ),
     ),
     (
         "Messages",
         (
-            ("Alt+Up/Down", "walk through them"),
-            ("y", "copy the message"),
-            ("c", "copy next code block"),
-            ("e", "edit your message"),
-            ("r", "answer again"),
-            ("Ctrl+T", "show the thinking"),
+            ("Alt+Up/Down", "walk through them", ""),
+            ("y", "copy the message", "transcript.copy"),
+            ("c", "copy next code block", "transcript.code"),
+            ("e", "edit your message", "transcript.edit"),
+            ("r", "answer again", "transcript.again"),
+            ("Ctrl+T", "show the thinking", "thinking"),
         ),
     ),
     (
         "Screens",
         (
-            ("F1", "this help"),
-            ("F2", "settings"),
-            ("F3", "model"),
-            ("F4", "strategy"),
-            ("Ctrl+B", "memory view"),
-            ("Ctrl+L", "engine log"),
+            ("F1", "this help", "help"),
+            ("F2", "settings", "settings"),
+            ("F3", "model", "model"),
+            ("F4", "strategy", "strategy"),
+            ("Ctrl+B", "memory view", "memory"),
+            ("Ctrl+L", "engine log", "log"),
         ),
     ),
     (
         "Chats",
         (
-            ("Ctrl+N", "new chat"),
-            ("Ctrl+R", "saved chats"),
-            ("Ctrl+E", "export as Markdown"),
-            ("Ctrl+P", "all commands"),
-            ("Ctrl+Q", "quit"),
+            ("Ctrl+N", "new chat", "new"),
+            ("Ctrl+R", "saved chats", "chats"),
+            ("Ctrl+E", "export as Markdown", "export"),
+            ("Ctrl+P", "all commands", "palette"),
+            ("Ctrl+Q", "quit", "quit"),
         ),
     ),
 )
 """The help screen's order and words, for its two columns."""
+
+
+def all_bindings() -> list[Binding]:
+    """Every binding that has an id, the widgets' included."""
+    from llmchat.ui.widgets.composer import Composer
+    from llmchat.ui.widgets.transcript_keys import BINDINGS as TRANSCRIPT
+
+    composer = [binding for binding in Composer.BINDINGS if isinstance(binding, Binding)]
+    return [*APP, *CHAT, *composer, *TRANSCRIPT, *DIALOG, *PICKER, *SWITCHER, *PROBLEM, *CHATS, *LOGIN]

@@ -83,7 +83,7 @@ def spread(plan: Plan, facts: ModelFacts | None) -> str:
 def standing(state: SessionState) -> str:
     """What is going on, on one line."""
     plan = state.plan
-    if state.phase is Phase.FAILED:
+    if state.phase is Phase.FAILED and state.model:
         return "No model is loaded: F4 shows the strategies, F3 the models"
     if plan is None:
         return "No model is loaded: F3 chooses one"

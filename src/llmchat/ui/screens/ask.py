@@ -10,6 +10,7 @@ from textual.widgets import Input, Static
 
 from llmchat.session.controller import Session
 from llmchat.ui.screens.base import Dialog
+from llmchat.ui.widgets.field import Field
 
 
 class AskScreen(Dialog[str]):
@@ -25,7 +26,7 @@ class AskScreen(Dialog[str]):
 
     def body(self) -> Iterable[Widget]:
         yield Static(self._what, markup=False, id="what")
-        yield Input(self._value, id="value")
+        yield Field(self._value, id="value")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()

@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 from llmchat.domain.chat import Chat
 from llmchat.ui import keys
 from llmchat.ui.screens.base import Dialog
+from llmchat.ui.widgets.field import Field
 from llmchat.ui.widgets.memory_text import MUTED, ends
 from llmchat.ui.words import one_line
 
@@ -36,7 +37,7 @@ class ChatsScreen(Dialog[str]):
     HINTS = (("Enter", "resume"), ("↑↓", "choose"), ("^D", "delete"), ("Esc", "close"))
 
     def body(self) -> Iterable[Widget]:
-        yield Input(placeholder="Search titles and messages", id="query")
+        yield Field(placeholder="Search titles and messages", id="query")
         yield OptionList(id="chats")
 
     def on_mount(self) -> None:

@@ -15,6 +15,7 @@ from llmchat.errors import LlmchatError
 from llmchat.session.state import HubAccount, SessionState
 from llmchat.ui import keys
 from llmchat.ui.screens.base import Dialog, StateView
+from llmchat.ui.widgets.field import Field
 from llmchat.ui.widgets.memory_text import MUTED
 
 TOKEN_PAGE = "huggingface.co/settings/tokens"
@@ -30,7 +31,7 @@ class LoginScreen(StateView, Dialog[None]):
 
     def body(self) -> Iterable[Widget]:
         yield Static(id="who")
-        yield Input(password=True, placeholder="Paste a token: hf_...", id="token")
+        yield Field(password=True, placeholder="Paste a token: hf_...", id="token")
         yield Static(f"A token with read access is enough: {TOKEN_PAGE}", id="where")
         yield Static(id="answer")
 

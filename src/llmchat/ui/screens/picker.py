@@ -17,6 +17,7 @@ from llmchat.session.state import HubAccount, ModelRef, SessionState
 from llmchat.ui import keys
 from llmchat.ui.messages import CommandRun
 from llmchat.ui.screens.base import StateView
+from llmchat.ui.widgets.field import Field
 from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.widgets.status_bar import StatusBar
 from llmchat.ui.words import machine, printable, size, where
@@ -47,7 +48,7 @@ class PickerScreen(StateView, Screen[ModelRef | str]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="heading")
-        yield Input(placeholder="Filter, or type a hub id (org/name) or a folder", id="query")
+        yield Field(placeholder="Filter, or type a hub id (org/name) or a folder", id="query")
         yield DataTable(id="models", cursor_type="row", cell_padding=0)
         yield Static(id="account")
         bar = StatusBar()

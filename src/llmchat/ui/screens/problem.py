@@ -46,6 +46,9 @@ class ProblemScreen(Dialog[Answer]):
             *((key, words.get(name, name)) for key, name in wanted if self._can[name]),
         )
 
+    def on_mount(self) -> None:
+        self.query_one("#remedy").display = bool(self.problem.remedy)
+
     def body(self) -> Iterable[Widget]:
         yield VerticalScroll(
             Static(printable(self.problem.message), markup=False, id="message"),

@@ -18,6 +18,7 @@ from llmchat.domain.chat import Sampling
 from llmchat.session.controller import Session
 from llmchat.session.settings import Settings
 from llmchat.ui.screens.base import Dialog
+from llmchat.ui.widgets.field import Field
 
 FIELDS: tuple[tuple[str, str, str, float, float | None], ...] = (
     ("temperature", "Temperature", "number", 0, 5),
@@ -51,7 +52,7 @@ class SettingsScreen(Dialog[dict[str, Any]]):
             _row("Theme", _select("theme", self._themes, theme)),
             _row("Memory view", _select("panel", ("full", "compact", "hidden"), now.panel)),
             _row("Prefer", _select("prefer", ("balanced", "quality", "speed"), now.prefer)),
-            _row("System prompt", Input(now.system, id="system", compact=True, placeholder="none")),
+            _row("System prompt", Field(now.system, id="system", compact=True, placeholder="none")),
         ]
         for name, label, kind, least, most in FIELDS:
             value = getattr(now.sampling, name)
@@ -94,7 +95,7 @@ def _select(name: str, values: Sequence[str], value: str) -> Select[str]:
 
 
 def _number(name: str, kind: Any, value: float | None, check: Validator) -> Input:
-    return Input(
+    return Field(
         "" if value is None else f"{value:g}" if kind == "number" else str(value),
         id=name,
         type=kind,
