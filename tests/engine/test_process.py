@@ -18,6 +18,7 @@ import torch
 from llmchat.domain.chat import Message, Sampling
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Precision
+from llmchat.engine.inspect import inspect
 from llmchat.protocol import (
     Calibrate,
     Calibrated,
@@ -125,6 +126,25 @@ def test_stop_during_load(engine: Engine, tiny: Path, tiny_facts: ModelFacts, ma
     loaded = engine.wait(Loaded, Failed)
     assert isinstance(loaded, Loaded), loaded
     assert loaded.id == 2
+
+
+@pytest.mark.smollm2
+def test_stop_in_the_middle_of_the_weights(engine: Engine, smollm2: Path, make_plan: MakePlan) -> None:
+    """Quantizing takes seconds: it is left at the next tensor, what was read is given back, and a load works."""
+    engine.wait(Ready)
+    facts = inspect(smollm2, "smollm2")
+    load = Load(id=1, path=str(smollm2), plan=make_plan(facts, precision=Precision.INT4), facts=facts)
+    engine.send(load)
+    engine.wait(Progress, where=lambda event: event.unit == "bytes" and 0 < event.done < event.total // 2)
+    engine.send(Stop(id=1))
+    failed = engine.wait(Failed, Loaded, timeout=3)
+    assert isinstance(failed, Failed)
+    assert failed.problem.kind == "Cancelled"
+    beat = engine.wait(Heartbeat)
+    assert beat.held["cpu"].weights == 0
+    engine.send(msgspec.structs.replace(load, id=2, plan=make_plan(facts)))
+    loaded = engine.wait(Loaded, Failed)
+    assert isinstance(loaded, Loaded), loaded
 
 
 @pytest.mark.parametrize("when", ["importing", "ready"])

@@ -75,6 +75,7 @@ def _gpu_speeds(indices: tuple[int, ...]) -> GpuSpeeds | None:
         return None
 
     def measure() -> GpuSpeeds:
+        torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
         read = {index: gpu_bandwidth(index) for index in indices}
         fastest = max(read, key=lambda index: read[index])
         link = {index: link_bandwidth(index) for index in indices}
@@ -82,8 +83,10 @@ def _gpu_speeds(indices: tuple[int, ...]) -> GpuSpeeds | None:
 
     if forked.possible() and not memory.cuda_in_use():
         return Forked(measure, GpuSpeeds).result(CHILD_TIMEOUT)
+    threads = torch.get_num_threads()
     speeds = measure()
     torch.cuda.empty_cache()
+    torch.set_num_threads(threads)
     return speeds
 
 

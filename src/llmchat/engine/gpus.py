@@ -44,7 +44,7 @@ class Look:
 def look() -> Found:
     """Creates a context on every GPU of this process."""
     if not torch.cuda.is_available():
-        return Found(warnings=("this torch is built for CUDA, and CUDA sees no GPU",))
+        return Found(warnings=_unseen())
     gpus, contexts, warnings = [], {}, []
     for index in range(torch.cuda.device_count()):
         before = _used_by_driver(index)
@@ -57,6 +57,19 @@ def look() -> Found:
         warnings += _warnings(index)
     warnings += _bitsandbytes()
     return Found(gpus=tuple(gpus), warnings=tuple(warnings), contexts=contexts)
+
+
+def _unseen() -> tuple[str, ...]:
+    """A machine whose driver knows GPUs that CUDA does not see is worth a warning; one without GPUs is not."""
+    import pynvml
+
+    with contextlib.suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        if count := pynvml.nvmlDeviceGetCount():
+            return (
+                f"the driver knows {count} GPUs, and CUDA {torch.version.cuda} of this torch sees none of them",
+            )
+    return ()
 
 
 def _gpu(index: int, total: int, free: int) -> Gpu:
