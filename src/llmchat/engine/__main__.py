@@ -41,13 +41,13 @@ def main() -> None:
 
 def _work(channel: Channel, fake_hardware: Path | None) -> None:
     if fake_hardware:
-        from llmchat.engine import fake
+        from llmchat.engine.fake import main as pretend
 
-        fake.main(channel, fake_hardware)
+        pretend(channel, fake_hardware)
     else:
-        from llmchat.engine import service
+        from llmchat.engine.service import serve
 
-        service.serve(channel)
+        serve(channel)
 
 
 if __name__ == "__main__":
