@@ -13,6 +13,7 @@ from transformers.cache_utils import DynamicCache
 
 from llmchat.engine.kvcache import cache_argument, tensors
 from llmchat.engine.memory import cuda_in_use, device_name
+from llmchat.errors import ModelError
 
 ATTENTION = frozenset({"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"})
 RECURRENT = frozenset(
@@ -22,8 +23,22 @@ RECURRENT = frozenset(
         "LinearAttentionAndSlidingWindowAttentionLayer",
     }
 )
-"""Cache layers of transformers that are known to go on rightly after any number of tokens. Recurrent ones do since
-the cache can record its past (5.24): before, a model forgot its state when several tokens came at once."""
+"""Cache layers of transformers by kind; of others nothing is assumed."""
+CONTINUING = frozenset(
+    {
+        "falcon_h1",
+        "granitemoehybrid",
+        "lfm2",
+        "lfm2_moe",
+        "mamba2",
+        "olmo_hybrid",
+        "qwen3_5_moe_text",
+        "qwen3_5_text",
+        "qwen3_next",
+    }
+)
+"""Model types with recurrent layers that go on rightly when several tokens come after others. Measured with
+transformers 5.24, and tested; bamba, jamba, mamba, recurrent_gemma forget their state there, without a word."""
 
 
 class Context:
@@ -35,6 +50,8 @@ class Context:
         parameters = inspect.signature(model.forward).parameters
         self._cache_argument = cache_argument(model)
         self._keeps_last = "logits_to_keep" in parameters
+        kind = model.config.get_text_config(decoder=True).model_type
+        self._continues = kind in CONTINUING and hasattr(DynamicCache, "is_recording_past")  # since 5.24
         self._tokens: list[int] = []
         self._cache = self._new_cache()
 
@@ -44,8 +61,8 @@ class Context:
     @property
     def extends(self) -> bool:
         """Whether the cache can be fed in several pieces; if not, a prompt goes in at once, and anew each time."""
-        known = ATTENTION | RECURRENT if hasattr(DynamicCache, "is_recording_past") else ATTENTION
-        return all(type(layer).__name__ in known for layer in self._cache.layers)
+        kinds = {type(layer).__name__ for layer in self._cache.layers}
+        return kinds <= ATTENTION or (kinds <= ATTENTION | RECURRENT and self._continues)
 
     def rewind(self, prompt: Sequence[int]) -> int:
         """Keep what is common with ``prompt``, at most all of it but one token; returns how many tokens that is.
@@ -59,19 +76,28 @@ class Context:
         return len(self._tokens)
 
     def feed(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Read ``tokens``; returns the logits after the last of them, shape (vocabulary,), float32."""
+        """Read ``tokens``; returns the logits after the last of them, shape (vocabulary,), float32.
+
+        Raises ModelError for a model that leaves nothing in the cache: it would forget every token.
+        """
         ids = torch.tensor([list(tokens)], dtype=torch.long, device=self._device)
         options: dict[str, Any] = {self._cache_argument: self._cache, "use_cache": True, "return_dict": True}
         if self._keeps_last:
             options["logits_to_keep"] = 1
         with torch.no_grad():
             logits = self._model(input_ids=ids, **options).logits
+        if not self._tokens and not self._holds_something():
+            raise ModelError(
+                "Architecture not supported",
+                f"{type(self._model).__name__} does not keep what it has read in transformers' KV cache.",
+                "Choose another model.",
+            )
         self._tokens += tokens
         return logits[0, -1].to(torch.float32, copy=True)  # type: ignore[no-any-return]
 
     def clear(self) -> None:
         """Forget everything and give the memory back."""
-        if not self._tokens and not any(True for layer in self._cache.layers for _ in tensors(layer)):
+        if not self._tokens and not self._holds_something():
             return
         self._tokens = []
         self._cache = self._new_cache()
@@ -89,6 +115,9 @@ class Context:
                     seen.add((device, storage.data_ptr()))
                     sizes[device] = sizes.get(device, 0) + storage.nbytes()
         return sizes
+
+    def _holds_something(self) -> bool:
+        return any(True for layer in self._cache.layers for _ in tensors(layer))
 
     def _new_cache(self) -> Any:
         return DynamicCache(config=self._model.config)
