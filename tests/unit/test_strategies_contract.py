@@ -120,7 +120,7 @@ def cases(draw: st.DrawFn) -> tuple[Strategy, ModelFacts, HardwareProfile, Reque
     return strategy, draw(models()), hardware, request, draw(st.sampled_from(list(Precision)))
 
 
-many = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @many

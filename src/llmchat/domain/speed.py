@@ -98,7 +98,7 @@ def predict(
     for module in model.modules:
         _add(module, placement[module.name], main_device, rates, decode, prefill)
     on_gpu = main_device != CPU
-    launches = len(model.layers) * rates.overhead(on_gpu)
+    launches = len(model.layers) * rates.overhead
     if overflow:
         extra = overflow.seconds(rates.gpus[main_device][1])
         decode.gpu += extra
@@ -120,9 +120,9 @@ class _Rates:
         self.disk = hardware.disk_bandwidth or DISK_BANDWIDTH
         self.cpu_flops = CPU_FLOPS.get(model.dtype, CPU_FLOPS_16BIT) * hardware.cores
 
-    def overhead(self, on_gpu: bool) -> float:
-        default = GPU_LAYER_OVERHEAD if on_gpu else CPU_LAYER_OVERHEAD
-        return (self.hardware.layer_overhead or default) * (BNB_LAUNCHES if self.quantized else 1)
+    @property
+    def overhead(self) -> float:
+        return _overhead(self.hardware) * (BNB_LAUNCHES if self.quantized else 1)
 
     def link(self, device: str) -> float:
         return min(self.gpus[device][0].link_bandwidth or PAGEABLE_BANDWIDTH, PAGEABLE_BANDWIDTH)
@@ -167,6 +167,11 @@ def _gpu_rates(gpu: Gpu) -> tuple[float, float]:
     return bandwidth, sold.compute * datasheet.COMPUTE_SHARE
 
 
+def _overhead(hardware: HardwareProfile) -> float:
+    """Seconds a layer: one figure for the machine, of its fastest device, as calibration gives it."""
+    return hardware.layer_overhead or (GPU_LAYER_OVERHEAD if hardware.gpus else CPU_LAYER_OVERHEAD)
+
+
 def _assumed(hardware: HardwareProfile, devices: set[str], on_gpu: bool) -> Iterator[str]:
     for gpu in hardware.gpus:
         if cuda(gpu.index) in devices and gpu.read_bandwidth is None:
@@ -180,5 +185,4 @@ def _assumed(hardware: HardwareProfile, devices: set[str], on_gpu: bool) -> Iter
     if DISK in devices and hardware.disk_bandwidth is None:
         yield f"assumed: the disk reads {DISK_BANDWIDTH / 1e9:.1f} GB/s (a SATA solid-state disk's)"
     if hardware.layer_overhead is None:
-        default = GPU_LAYER_OVERHEAD if on_gpu else CPU_LAYER_OVERHEAD
-        yield f"assumed: {default * 1e3:.2f} ms of launches a layer"
+        yield f"assumed: {_overhead(hardware) * 1e3:.2f} ms of launches a layer"

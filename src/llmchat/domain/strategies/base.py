@@ -9,7 +9,7 @@ from functools import cached_property
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Precision, Proposal, Request
-from llmchat.domain.strategies import blocks, rooms
+from llmchat.domain.strategies import blocks, offload, rooms
 from llmchat.domain.strategies.reserve import Reserve, reserve
 
 
@@ -35,6 +35,11 @@ class Case:
     def gpus(self) -> tuple[rooms.Room, ...]:
         """Those that can run this precision, by index."""
         return rooms.gpus(self.hardware, self.request, self.precision, self.reserve.gpu)
+
+    @cached_property
+    def split(self) -> offload.Split | offload.Shortfall:
+        """What stays on the GPUs when the rest may be offloaded."""
+        return offload.Search(self.blocks, self.gpus).run()
 
     @cached_property
     def ram(self) -> int:

@@ -25,7 +25,7 @@ class Shelved:
     ram: tuple[Block, ...]
     disk: tuple[Block, ...]
     staging: int
-    """Bytes of RAM through which a block from disk passes."""
+    """Bytes of RAM through which a block from disk passes: as many as the model's largest module has."""
 
 
 def propose(case: Case) -> Proposal:
@@ -41,11 +41,11 @@ def propose(case: Case) -> Proposal:
 
 
 def _with_gpu(case: Case) -> Plan | Refusal:
-    found = offload.Search(case).run()
+    found = case.split
     if isinstance(found, offload.Shortfall):
         return outcome.short(case, NAME, found.room.device, found.missing)
     shared = any(room.gpu.managed == "integrated" for room in case.gpus)
-    shelved = Shelved((), found.offloaded, 0) if shared else _shelve(found.offloaded, case.ram)
+    shelved = Shelved((), found.offloaded, 0) if shared else _shelve(case, found.offloaded, case.ram)
     if isinstance(shelved, int):
         return outcome.short(case, NAME, CPU, shelved)
     return outcome.plan(
@@ -62,7 +62,7 @@ def _with_gpu(case: Case) -> Plan | Refusal:
 
 def _without_gpu(case: Case) -> Plan | Refusal:
     fixed = case.blocks.kv + case.reserve.cpu
-    shelved = _shelve(case.blocks.all, case.ram - fixed)
+    shelved = _shelve(case, case.blocks.all, case.ram - fixed)
     if isinstance(shelved, int):
         return outcome.short(case, NAME, CPU, shelved)
     return outcome.plan(
@@ -76,14 +76,15 @@ def _without_gpu(case: Case) -> Plan | Refusal:
     )
 
 
-def _shelve(blocks: Sequence[Block], room: int) -> Shelved | int:
+def _shelve(case: Case, blocks: Sequence[Block], room: int) -> Shelved | int:
     """In order into RAM while there is ``room``, the others to disk; bytes missing where none of it works."""
-    if room >= 0 and sum(block.weights for block in blocks) <= room:
+    whole = sum(block.weights for block in blocks)
+    if whole <= room:
         return Shelved(tuple(blocks), (), 0)
-    staging = max((block.largest for block in blocks), default=0)
+    staging = max(block.largest for block in case.blocks.all)
     left = room - staging
     if left < 0:
-        return -left
+        return min(-left, whole - room)
     ram: list[Block] = []
     for block in blocks:
         if block.weights > left:

@@ -14,7 +14,7 @@ NAME = "ram-offload"
 def propose(case: Case) -> Proposal:
     if refusal := checks.no_gpu(case, NAME) or _one_pool(case) or checks.not_offloadable(case, NAME):
         return refusal
-    found = offload.Search(case).run()
+    found = case.split
     if isinstance(found, offload.Shortfall):
         return outcome.short(case, NAME, found.room.device, found.missing)
     moved = sum(block.weights for block in found.offloaded)
