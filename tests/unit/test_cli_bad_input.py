@@ -110,7 +110,7 @@ def test_a_hub_that_is_switched_off(tmp_path: Path) -> None:
 
 
 def test_what_is_neither_folder_nor_id(tmp_path: Path) -> None:
-    assert "./missing" in refused(llmchat(tmp_path, "plan", "./missing"))
+    assert "missing is not a folder" in refused(llmchat(tmp_path, "plan", "./missing"))
 
 
 def test_a_folder_without_config(tmp_path: Path) -> None:
