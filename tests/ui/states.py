@@ -378,8 +378,22 @@ OUT_OF_MEMORY = Problem(
 )
 
 
+ENGINE_DIED = Problem(
+    kind="EngineDied",
+    title="The engine was killed",
+    message="It ended with signal 9 while it read the weights: most likely the machine ran out of RAM.",
+    remedy="Reload, or take a plan that needs less RAM (F4).",
+)
+
+
 def failed(*, gpus: bool = True) -> SessionState:
-    return replace(ready(gpus=gpus), phase=Phase.FAILED, engine="down", problem=OUT_OF_MEMORY, measured=None)
+    return replace(
+        ready(gpus=gpus),
+        phase=Phase.FAILED,
+        engine="down",
+        problem=OUT_OF_MEMORY if gpus else ENGINE_DIED,
+        measured=None,
+    )
 
 
 SAVED = tuple(

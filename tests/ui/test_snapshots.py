@@ -36,7 +36,7 @@ SHOTS = {
     "chat": Shot(states.generating),
     "panel": Shot(states.offloaded),
     "switcher": Shot(states.ready, ("f4",)),
-    "refusal": Shot(states.ready, ("f4", "end")),
+    "refusal": Shot(states.ready, ("f4", *["down"] * 8)),
     "problem": Shot(states.failed),
     "help": Shot(states.ready, ("f1",)),
     "settings": Shot(states.ready, ("f2",)),
