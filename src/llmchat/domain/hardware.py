@@ -64,6 +64,8 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Seconds of launches and Python per decoder layer and token, measured on the fastest device."""
     software: Software = Software()
     driver: str = ""
+    notes: tuple[str, ...] = ()
+    """What could not be found out about the machine, in sentences."""
 
     def returning(self, held: Accounts) -> HardwareProfile:
         """This machine once the engine that holds ``held`` has ended: its bytes are free again."""
