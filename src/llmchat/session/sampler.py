@@ -1,0 +1,184 @@
+"""Every GPU and the RAM at one moment: what driver and system say, split up by what the engine says it holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from llmchat.domain.hardware import Gpu, HardwareProfile
+from llmchat.domain.memory import CPU, GIB, Account, cuda
+from llmchat.protocol import Held
+from llmchat.session.nvml import Device, GpuMemory, Nvml
+from llmchat.session.probe import Ram, ram
+from llmchat.session.state import GpuSample, MemorySample
+
+__all__ = ["FakeSampler", "Sampler"]
+
+NOTHING = Held()
+MOST_CONTEXT = 3 * GIB // 2
+"""Bytes that a CUDA context with its libraries may take; growth beyond that is somebody else's."""
+
+
+class Sampler:
+    """A sample takes a few milliseconds. To be used from one thread."""
+
+    def __init__(self, nvml: Nvml | None = None) -> None:
+        import psutil
+
+        self._psutil = psutil
+        self._nvml = nvml or Nvml()
+        self._before: dict[int, int] = {}
+        psutil.cpu_percent()  # the first call only starts the clock
+        self.baseline()
+
+    def baseline(self) -> None:
+        """Take what is in use on every GPU now as other processes': to be called while the engine holds nothing."""
+        for device in self._nvml.devices:
+            memory = self._nvml.memory(device)
+            if memory:
+                self._before[device.index] = memory.used
+
+    def sample(self, held: Mapping[str, Held], engine_pid: int | None) -> MemorySample:
+        """``held``: what the engine's last heartbeat said, by device."""
+        if engine_pid is None:
+            self.baseline()
+        memory = ram()
+        return MemorySample(
+            time=time.monotonic(),
+            gpus=tuple(
+                self._gpu(device, held.get(cuda(device.index), NOTHING), engine_pid, memory)
+                for device in self._nvml.devices
+            ),
+            ram=ram_account(memory, held.get(CPU, NOTHING), self._resident(engine_pid)),
+            ram_limit=memory.limit,
+            engine_pid=engine_pid,
+            cpu_utilization=self._psutil.cpu_percent() / 100,
+        )
+
+    def _gpu(self, device: Device, held: Held, engine_pid: int | None, ram: Ram) -> GpuSample:
+        nvml, memory = self._nvml, self._nvml.memory(device)
+        if memory is None:
+            account = unknown_account(ram, held)
+        else:
+            processes = nvml.processes(device) if engine_pid is not None else None
+            before = min(self._before.get(device.index, memory.used), memory.used)
+            if not held.reserved:
+                self._before[device.index] = before
+            account = gpu_account(memory, held, processes, engine_pid, before)
+        return GpuSample(
+            index=device.index,
+            name=device.name,
+            account=account,
+            utilization=nvml.utilization(device),
+            temperature=nvml.temperature(device),
+            power=nvml.power(device),
+        )
+
+    def _resident(self, pid: int | None) -> int | None:
+        """Bytes of RAM that the engine process has now; None where it cannot be seen."""
+        try:
+            return int(self._psutil.Process(pid).memory_info().rss) if pid is not None else None
+        except self._psutil.Error:
+            return None
+
+
+def gpu_account(
+    memory: GpuMemory, held: Held, processes: Mapping[int, int] | None, engine_pid: int | None, before: int
+) -> Account:
+    """One GPU's bytes by kind.
+
+    ``processes``: bytes by process id as the driver tells them, None where it does not; in a container it may list
+    nobody. ``before``: bytes in use when the engine held nothing.
+    """
+    listed = dict(processes or {})
+    own = listed.pop(engine_pid, None) if engine_pid is not None else None
+    if own is None:
+        grown = max(0, memory.used - before - held.reserved)
+        own = held.reserved + min(grown, MOST_CONTEXT) if held.reserved else 0
+    # The driver's figure of a process leaves managed memory out: then the engine's own count is the larger one.
+    engine = min(max(own, held.reserved, held.weights + held.kv_cache), memory.used)
+    weights = min(held.weights, engine)
+    kv_cache = min(held.kv_cache, engine - weights)
+    rest = memory.used - engine
+    other = min(rest, max(sum(listed.values()), before))
+    return Account(
+        weights=weights,
+        kv_cache=kv_cache,
+        compute=engine - weights - kv_cache,
+        other=other,
+        free=memory.free,
+        unaccounted=rest - other + memory.reserved,
+    )
+
+
+def unknown_account(ram: Ram, held: Held) -> Account:
+    """Of a GPU that shares the RAM: the driver tells nothing, so what the engine holds, and what the system has left."""
+    compute = max(0, held.reserved - held.weights - held.kv_cache)
+    engine = held.weights + held.kv_cache + compute
+    return Account(
+        weights=held.weights,
+        kv_cache=held.kv_cache,
+        compute=compute,
+        other=max(0, ram.total - ram.available - engine),
+        free=ram.available,
+    )
+
+
+def ram_account(memory: Ram, held: Held, resident: int | None) -> Account:
+    """The RAM's bytes by kind; ``resident`` is the engine process's, None where only ``held`` knows.
+
+    Weights read through a mapped file are pages of the file cache, which the system counts as available: they are
+    shown as weights here, and taken off what is free, so that nothing is counted twice.
+    """
+    total = held.reserved if resident is None else resident
+    compute = max(0, total - held.weights - held.kv_cache)
+    engine = min(held.weights + held.kv_cache + compute, memory.total)
+    weights = min(held.weights, engine)
+    kv_cache = min(held.kv_cache, engine - weights)
+    free = min(memory.available, memory.total - engine)
+    return Account(
+        weights=weights,
+        kv_cache=kv_cache,
+        compute=engine - weights - kv_cache,
+        other=memory.total - engine - free,
+        free=free,
+    )
+
+
+class FakeSampler:
+    """The same for the fake engine: a machine on paper, on which the fake engine's bytes lie."""
+
+    def __init__(self, profile: HardwareProfile) -> None:
+        self._profile = profile
+
+    def baseline(self) -> None:
+        """Nothing to do: what others hold is in the profile."""
+
+    def sample(self, held: Mapping[str, Held], engine_pid: int | None) -> MemorySample:
+        profile = self._profile
+        memory = Ram(total=profile.ram_total, available=profile.ram_available)
+        own = held.get(CPU, NOTHING)
+        left = max(0, memory.available - max(own.reserved, own.weights + own.kv_cache))
+        return MemorySample(
+            time=time.monotonic(),
+            gpus=tuple(_fake_gpu(gpu, held.get(cuda(gpu.index), NOTHING)) for gpu in profile.gpus),
+            ram=ram_account(Ram(total=memory.total, available=left), own, None),
+            ram_limit=profile.ram_limit,
+            engine_pid=engine_pid,
+            cpu_utilization=0.02 + 0.5 * min(1.0, own.weights / memory.total),
+        )
+
+
+def _fake_gpu(gpu: Gpu, held: Held) -> GpuSample:
+    before = gpu.total - (gpu.total if gpu.free is None else gpu.free)
+    own = min(max(held.reserved, held.weights + held.kv_cache), gpu.total - before)
+    memory = GpuMemory(total=gpu.total, free=gpu.total - before - own, used=before + own)
+    busy = 0.3 + 0.6 * held.weights / gpu.total if held.weights else 0.0
+    return GpuSample(
+        index=gpu.index,
+        name=gpu.name,
+        account=gpu_account(memory, held, {}, None, before),
+        utilization=min(1.0, busy),
+        temperature=34 + 40 * busy,
+        power=72 + 520 * busy,
+    )
