@@ -97,6 +97,19 @@ class TestSingleGpu:
         plan = planned("single-gpu", model(LLAMA_8B), with_gpu(machine("rtx3090-x1"), 0, free=None))
         assert any("unknown" in reason for reason in plan.because)
 
+    def test_emulated_bfloat16_is_said(self) -> None:
+        bf16 = planned("single-gpu", model(SMOL), machine("v100-16gb-x4"))
+        assert any("bfloat16" in reason for reason in bf16.because)
+        fp16 = planned("multi-gpu", model(WIZARD_13B), machine("v100-16gb-x4"), context=4096)
+        assert not any("bfloat16" in reason for reason in fp16.because)
+
+    def test_a_small_shortfall_is_said_in_mib(self) -> None:
+        plan = planned("single-gpu", model(SMOL), machine("h200"))
+        request = Request(gpu_budget={0: plan.devices["cuda:0"].engine - 5 * 2**20})
+        refusal = refused("single-gpu", model(SMOL), machine("h200"), request=request)
+        assert (refusal.missing, refusal.device) == (5 * 2**20, "cuda:0")
+        assert "5 MiB more" in refusal.reason
+
     def test_long_context_needs_the_kv_cache(self) -> None:
         short = planned("single-gpu", model(LLAMA_8B), machine("h200"), context=8192)
         long = planned("single-gpu", model(LLAMA_8B), machine("h200"), context=131072)

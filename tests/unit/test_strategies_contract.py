@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from planner_cases import STRATEGIES, freed
 
 from llmchat.domain.hardware import Gpu, HardwareProfile, Software
-from llmchat.domain.memory import CPU, DISK, GIB, cuda
+from llmchat.domain.memory import CPU, DISK, cuda
 from llmchat.domain.model import LayerCache, ModelFacts, Module
 from llmchat.domain.plan import Plan, Precision, Proposal, Refusal, Request
 from llmchat.domain.precision import model_bytes
@@ -22,7 +22,12 @@ MIB = 2**20
 CONTEXT = 2048
 SOFTWARE = Software(torch="2.13.0", torch_cuda="13.0", bitsandbytes="0.50.2", rmm="26.10.0")
 
-sizes = st.integers(1, 2000).map(lambda mib: mib * MIB)
+Question = tuple[ModelFacts, HardwareProfile, Request, Precision]
+
+SIZES = [MIB * n for n in (1, 40, 120, 200, 333, 800)]
+BUDGETS = [MIB * n for n in (0, 700, 1500, 4000, 9000)]
+"""Drawn evenly, so that plans and refusals, spills and splits all come up often."""
+sizes = st.sampled_from(SIZES)
 
 
 @st.composite
@@ -37,11 +42,11 @@ def caches(draw: st.DrawFn) -> LayerCache:
 @st.composite
 def models(draw: st.DrawFn) -> ModelFacts:
     """Some layers, even or uneven, with tied head or an own one, sometimes with layers that share tensors."""
-    count = draw(st.integers(1, 9))
-    same = draw(st.booleans())
+    count = draw(st.sampled_from([16, 9, 24, 4, 2, 1]))
+    same = draw(st.sampled_from([True, True, False]))
     layer_sizes = [draw(sizes)] * count if same else [draw(sizes) for _ in range(count)]
     cache = draw(caches())
-    linear = draw(st.sampled_from([0, 9]))
+    linear = draw(st.sampled_from([0, 9, 10]))
     layers = [
         Module(
             name=f"layers.{index}",
@@ -55,7 +60,7 @@ def models(draw: st.DrawFn) -> ModelFacts:
         )
         for index, size in enumerate(layer_sizes)
     ]
-    table, tied = draw(sizes), draw(st.booleans())
+    table, tied = draw(st.sampled_from(SIZES[:4])), draw(st.booleans())
     modules = (
         Module(name="embed", kind="embedding", bytes=table, active_bytes=8192, largest_tensor=table),
         *layers,
@@ -81,10 +86,10 @@ def models(draw: st.DrawFn) -> ModelFacts:
 @st.composite
 def machines(draw: st.DrawFn) -> HardwareProfile:
     """0 to 4 GPUs, full and empty ones, of unknown free memory, or one that shares the RAM."""
-    kind = draw(st.sampled_from(["discrete", "discrete", "discrete", "coherent", "integrated"]))
-    count = draw(st.integers(0, 4)) if kind == "discrete" else 1
+    kind = draw(st.sampled_from(["discrete"] * 5 + ["coherent", "integrated"]))
+    count = draw(st.sampled_from([1, 2, 3, 4, 0])) if kind == "discrete" else 1
     gpus = tuple(_gpu(draw, index, kind) for index in range(count))
-    available = draw(st.integers(0, 24000)) * MIB
+    available = draw(st.sampled_from([9000, 14000, 20000, 30000, 4000, 1000])) * MIB
     return HardwareProfile(
         gpus=gpus,
         ram_total=available + draw(st.integers(0, 8000)) * MIB,
@@ -94,42 +99,45 @@ def machines(draw: st.DrawFn) -> HardwareProfile:
 
 
 def _gpu(draw: st.DrawFn, index: int, kind: str) -> Gpu:
-    total = draw(st.integers(256, 16000)) * MIB
-    known = draw(st.integers(0, 9)) > 0
-    managed = draw(st.sampled_from(["none", "paged", "host-tables"])) if kind == "discrete" else kind
+    total = draw(st.sampled_from([2500, 1700, 4000, 7000, 12000, 256])) * MIB
+    share = draw(st.sampled_from([1.0, 0.97, 0.9, 0.8, 0.4, 0.0, None]))
+    managed = draw(st.sampled_from(["paged", "paged", "host-tables", "none"])) if kind == "discrete" else kind
     return Gpu(
         index=index,
         name=draw(st.sampled_from(["NVIDIA H200", "Tesla V100-SXM2-16GB", "something else"])),
         total=total,
-        free=int(total * draw(st.floats(0, 1))) if known else None,
+        free=None if share is None else int(total * share),
         capability=draw(st.sampled_from([None, (7, 0), (9, 0)])),
         managed=managed,  # type: ignore[arg-type]
     )
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision]:
+def questions(draw: st.DrawFn) -> Question:
     hardware = draw(machines())
-    budgets = {
-        gpu.index: draw(st.integers(0, 16000)) * MIB for gpu in hardware.gpus if draw(st.integers(0, 4)) == 0
-    }
+    capped = [gpu.index for gpu in hardware.gpus if draw(st.sampled_from([False] * 5 + [True]))]
     request = Request(
-        gpu_budget=budgets, ram_budget=draw(st.none() | st.integers(0, 24000).map(lambda mib: mib * MIB))
+        gpu_budget={index: draw(st.sampled_from(BUDGETS)) for index in capped},
+        ram_budget=draw(st.sampled_from([None, None, None, None, 700 * MIB, 5000 * MIB, 9000 * MIB])),
     )
-    strategy = draw(st.sampled_from(list(STRATEGIES.values())))
-    return strategy, draw(models()), hardware, request, draw(st.sampled_from(list(Precision)))
+    precisions = [Precision.PUBLISHED, Precision.PUBLISHED, Precision.INT4, Precision.INT8]
+    return draw(models()), hardware, request, draw(st.sampled_from(precisions))
 
 
-many = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+each = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 
 
+def ask(strategy: Strategy, question: Question) -> Proposal:
+    return strategy.propose(*question, CONTEXT)
+
+
+@each
 @many
-@given(cases())
-def test_plan_places_each_module_once_within_what_is_free(
-    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision],
-) -> None:
-    strategy, model, hardware, request, precision = case
-    answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+@given(question=questions())
+def test_plan_places_each_module_once_within_what_is_free(strategy: Strategy, question: Question) -> None:
+    model, hardware, request, precision = question
+    answer = ask(strategy, question)
     assert (answer.strategy, answer.precision, answer.context) == (strategy.name, precision, CONTEXT)
     if isinstance(answer, Plan):
         check_placement(answer, model, hardware)
@@ -170,14 +178,13 @@ def check_bytes(plan: Plan, model: ModelFacts, hardware: HardwareProfile, reques
         assert accounts[CPU].engine <= request.ram_budget
 
 
+@each
 @many
-@given(cases())
-def test_missing_bytes_are_true(
-    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision],
-) -> None:
+@given(question=questions())
+def test_missing_bytes_are_true(strategy: Strategy, question: Question) -> None:
     """Given what a refusal says is missing, the strategy fits or another device turns out to be short."""
-    strategy, model, hardware, request, precision = case
-    answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+    model, hardware, request, precision = question
+    answer = ask(strategy, question)
     seen: set[str] = set()
     while isinstance(answer, Refusal):
         assert answer.reason.endswith(".")
@@ -187,39 +194,38 @@ def test_missing_bytes_are_true(
         assert answer.device not in seen, f"{answer.device} is short again"
         seen.add(answer.device)
         hardware, request = freed(hardware, request, answer.device, answer.missing)
-        answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+        answer = ask(strategy, (model, hardware, request, precision))
 
 
+@each
 @many
-@given(cases())
-def test_one_byte_less_than_missing_is_not_enough(
-    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision],
-) -> None:
+@given(question=questions())
+def test_less_than_what_is_missing_is_not_enough(strategy: Strategy, question: Question) -> None:
     """The shortfall is exact: a MiB less on that device and it is still short."""
-    strategy, model, hardware, request, precision = case
-    answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+    model, hardware, request, precision = question
+    answer = ask(strategy, question)
     if isinstance(answer, Refusal) and answer.missing > MIB:
         hardware, request = freed(hardware, request, answer.device or "", answer.missing - MIB)
-        assert isinstance(strategy.propose(model, hardware, request, precision, CONTEXT), Refusal)
+        assert isinstance(ask(strategy, (model, hardware, request, precision)), Refusal)
 
 
+@each
 @many
-@given(cases(), st.data())
+@given(question=questions(), data=st.data())
 def test_more_memory_never_turns_a_plan_into_a_refusal(
-    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision], data: st.DataObject
+    strategy: Strategy, question: Question, data: st.DataObject
 ) -> None:
-    strategy, model, hardware, request, precision = case
-    answer = strategy.propose(model, hardware, request, precision, CONTEXT)
+    model, hardware, request, precision = question
+    answer = ask(strategy, question)
     for device in [cuda(gpu.index) for gpu in hardware.gpus] + [CPU]:
-        hardware, request = freed(hardware, request, device, data.draw(st.integers(0, 9 * GIB), label=device))
-    more: Proposal = strategy.propose(model, hardware, request, precision, CONTEXT)
+        amount = data.draw(st.sampled_from([0, 11, 150, 700, 2500, 9000]), label=device)
+        hardware, request = freed(hardware, request, device, amount * MIB)
+    more = ask(strategy, (model, hardware, request, precision))
     assert isinstance(more, Plan) or isinstance(answer, Refusal)
 
 
+@each
 @many
-@given(cases())
-def test_same_case_same_answer(
-    case: tuple[Strategy, ModelFacts, HardwareProfile, Request, Precision],
-) -> None:
-    strategy, *rest = case
-    assert strategy.propose(*rest, CONTEXT) == strategy.propose(*rest, CONTEXT)
+@given(question=questions())
+def test_same_question_same_answer(strategy: Strategy, question: Question) -> None:
+    assert ask(strategy, question) == ask(strategy, question)

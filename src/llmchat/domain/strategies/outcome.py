@@ -13,7 +13,10 @@ from llmchat.domain.precision import quantized_share
 from llmchat.domain.strategies import rooms
 from llmchat.domain.strategies.base import Case
 from llmchat.domain.strategies.blocks import Block
-from llmchat.domain.words import at, place
+from llmchat.domain.words import amount, at, place
+
+BFLOAT16_CAPABILITY = (8, 0)
+"""From Ampere on GPUs multiply bfloat16 natively."""
 
 
 def plan(
@@ -44,7 +47,7 @@ def plan(
         tokens_per_second=predicted.tokens_per_second,
         time_to_first_token=predicted.time_to_first_token,
         quantized_share=quantized_share(case.model, case.precision),
-        because=(*because, *_quantized(case), *_unknown(case, placement, main_device), *predicted.assumed),
+        because=(*because, *_quantized(case), *_remarks(case, placement, main_device), *predicted.assumed),
     )
 
 
@@ -54,7 +57,7 @@ def short(case: Case, strategy: str, device: str, missing: int, *remedies: str) 
         strategy=strategy,
         precision=case.precision,
         context=case.context,
-        reason=f"{gib(missing)} more would be needed {at(device)}.",
+        reason=f"{amount(missing)} more would be needed {at(device)}.",
         device=device,
         missing=missing,
         remedies=(*remedies, *_device_remedies(case, device, missing)),
@@ -70,7 +73,7 @@ def _device_remedies(case: Case, device: str, missing: int) -> Iterable[str]:
     if gpu is not None and missing <= rooms.other(gpu):
         yield f"End what else uses {place(device)}: it holds {gib(rooms.other(gpu))}."
     elif gpu is None:
-        yield f"Free {gib(missing)} of RAM."
+        yield f"Free {amount(missing)} of RAM."
 
 
 def _accounts(
@@ -123,8 +126,10 @@ def _quantized(case: Case) -> Iterable[str]:
         yield f"{case.precision} shrinks {share:.0%} of the parameters, not embeddings, norms and head"
 
 
-def _unknown(case: Case, placement: Mapping[str, str], main_device: str) -> Iterable[str]:
+def _remarks(case: Case, placement: Mapping[str, str], main_device: str) -> Iterable[str]:
     used = {*placement.values(), main_device}
-    for gpu in case.hardware.gpus:
-        if gpu.free is None and cuda(gpu.index) in used:
+    for gpu in (gpu for gpu in case.hardware.gpus if cuda(gpu.index) in used):
+        if case.model.dtype == "bfloat16" and gpu.capability is not None and gpu.capability < BFLOAT16_CAPABILITY:
+            yield f"GPU {gpu.index} has no bfloat16 units and emulates it: slower than predicted"
+        if gpu.free is None:
             yield f"free memory of GPU {gpu.index} is unknown: all {gib(gpu.total)} are counted as free"
