@@ -88,13 +88,13 @@ def _groups(controller: str, cgroups: Path, proc: Path) -> Iterator[tuple[Path, 
                 if (mount / "cgroup.controllers").exists():
                     yield from ((folder, 2) for folder in _upwards(mount, path))
         elif controller in controllers.split(","):
-            mount = next((m for m in (cgroups / controllers, cgroups / controller) if m.is_dir()), None)
-            if mount is not None:
+            places = [place for place in (cgroups / controllers, cgroups / controller) if place.is_dir()]
+            for mount in places[:1]:
                 yield from ((folder, 1) for folder in _upwards(mount, path))
 
 
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
-    """A container may see only its own part of the tree, under another path: then the mounted root is the group."""
+    """A container may see only its own part of the tree, by another path: then the mounted root is the group."""
     folder = mount / path.lstrip("/")
     if ".." in folder.parts or not folder.is_dir():
         folder = mount

@@ -32,7 +32,7 @@ class Sampler:
         self.baseline()
 
     def baseline(self) -> None:
-        """Take what is in use on every GPU now as other processes': to be called while the engine holds nothing."""
+        """Take what is in use on every GPU now as others'; to be called while the engine holds nothing."""
         for device in self._nvml.devices:
             memory = self._nvml.memory(device)
             if memory:
@@ -112,7 +112,7 @@ def gpu_account(
 
 
 def unknown_account(ram: Ram, held: Held) -> Account:
-    """Of a GPU that shares the RAM: the driver tells nothing, so what the engine holds, and what the system has left."""
+    """Of a GPU that shares the RAM and of which the driver tells nothing: by the engine's word and the system's."""
     compute = max(0, held.reserved - held.weights - held.kv_cache)
     engine = held.weights + held.kv_cache + compute
     return Account(
