@@ -112,7 +112,7 @@ def gpu_account(
 
 
 def unknown_account(ram: Ram, held: Held) -> Account:
-    """Of a GPU that shares the RAM and of which the driver tells nothing: by the engine's word and the system's."""
+    """Of a GPU that shares the RAM, where the driver tells nothing: by the engine's and the system's word."""
     compute = max(0, held.reserved - held.weights - held.kv_cache)
     engine = held.weights + held.kv_cache + compute
     return Account(

@@ -1,7 +1,7 @@
 """The Hugging Face hub: who is logged in, what a model consists of, and its files on this disk.
 
-Everything here blocks, and raises ModelError, AccessError, OfflineError, StorageError or Cancelled. A token is never
-part of a message, a log or a representation.
+Everything here blocks, and raises ModelError, AccessError, OfflineError, StorageError or Cancelled. A token is
+never part of a message, a log or a representation.
 """
 
 from llmchat.session.hub.account import account, login, logout

@@ -36,7 +36,7 @@ def account() -> HubAccount:
 
 
 def login(token: str) -> HubAccount:
-    """Check the token with the hub, then store it where the hub client keeps tokens. Raises AccessError, OfflineError."""
+    """Check the token with the hub, then store it where the hub client does. Raises AccessError, OfflineError."""
     token = token.strip()
     if not token or not token.isascii() or any(character.isspace() for character in token):
         raise AccessError("Not a token", "A token is one word that begins with hf_.", _get_one())
@@ -51,7 +51,7 @@ def login(token: str) -> HubAccount:
 
 
 def logout() -> HubAccount:
-    """Forget the stored token in force, not other stored ones. A token in the environment stays: ``note`` says so."""
+    """Forget the stored token in force, not other stored ones. One in the environment stays in force."""
     with translated():
         from huggingface_hub import constants, get_token
         from huggingface_hub import logout as forget

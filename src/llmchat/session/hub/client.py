@@ -63,6 +63,8 @@ def explained(error: Exception, model_id: str = "", revision: str = "") -> Llmch
             "HF_HUB_OFFLINE is set, so the hub is not asked" + _needed(model_id),
             "Unset HF_HUB_OFFLINE, or choose a model that is on this disk.",
         )
+    if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
+        return explained(error.__cause__, model_id, revision)
     status = _status(error)
     if status is not None:
         return _by_status(status, error, model_id)

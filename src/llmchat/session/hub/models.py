@@ -68,18 +68,17 @@ def download(
 ) -> Path:
     """Get the model's safetensors weights and what describes it; returns its folder.
 
-    ``progress`` gets bytes on this disk and bytes in all, from another thread. ``cancelled`` is asked ten times a
-    second: then Cancelled is raised, and a later download goes on after the files that were finished. Raises
+    ``progress`` gets bytes on this disk and bytes in all; ``cancelled`` is asked ten times a second: then Cancelled is raised, and a later download goes on after the files that were finished. Raises
     StorageError before anything is fetched when the disk is too small.
     """
     try:
         listing = _listing(model_id, revision)
         folder = _described(listing)
     except OfflineError:
-        folder = _complete_here(model_id, revision)
-        if folder is None:
+        whole = _complete_here(model_id, revision)
+        if whole is None:
             raise
-        return folder
+        return whole
     wanted = _weights(listing, folder)
     total = sum(listing.sizes[name] for name in wanted)
     missing = {name: listing.sizes[name] for name in wanted if not (folder / name).is_file()}
@@ -158,7 +157,7 @@ def _check_disk(listing: Listing, missing: Mapping[str, int]) -> None:
     if free < needed + SPARE:
         raise StorageError(
             "Not enough disk space",
-            f"{listing.id} still needs {gib(needed)}, and {gib(free)} are free where the hub cache lies ({place}).",
+            f"{listing.id} still needs {gib(needed)}, and {gib(free)} are free at {place}.",
             f"Free {gib(needed + SPARE - free)}, or set HF_HOME to a folder on another disk.",
         )
 
