@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import DataTable, Input, OptionList, Static
 
 from llmchat.domain.plan import Request
 from llmchat.errors import AccessError
@@ -262,6 +262,16 @@ async def test_theme_by_name_and_an_unknown_command() -> None:
         await until(pilot, lambda: running.theme == "light")
         running.run_command("frobnicate")
         await until(pilot, lambda: any("/frobnicate" in n.message for n in running._notifications))
+
+
+async def test_the_palette_runs_a_command() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("ctrl+p", *"answer again")
+        found = running.screen.query_one(OptionList)
+        await until(pilot, lambda: found.highlighted is not None and found.option_count == 1)
+        await pilot.press("enter")
+        await until(pilot, lambda: ("regenerate",) in session.calls)
 
 
 # --- messages ----------------------------------------------------------------------------------------------------

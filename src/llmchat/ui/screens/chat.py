@@ -11,24 +11,24 @@ from textual.containers import Horizontal, Vertical
 from textual.events import Resize
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Static
 
 from llmchat.session.controller import Session
-from llmchat.session.state import Phase, SessionState
+from llmchat.session.state import SessionState
 from llmchat.ui import keys
 from llmchat.ui.commands import COMMANDS
-from llmchat.ui.layout import Mode, memory_form, next_mode
+from llmchat.ui.layout import Mode, next_mode
 from llmchat.ui.messages import CommandRun
 from llmchat.ui.screens.base import StateView
+from llmchat.ui.screens.chat_memory import show_memory
 from llmchat.ui.widgets.composer import Composer
 from llmchat.ui.widgets.memory_line import MemoryLine
 from llmchat.ui.widgets.memory_panel import MemoryPanel
 from llmchat.ui.widgets.memory_rows import MemoryRows
-from llmchat.ui.widgets.memory_text import MUTED, ends
+from llmchat.ui.widgets.standing import Standing
 from llmchat.ui.widgets.status_bar import Hints, StatusBar
 from llmchat.ui.widgets.title_bar import TitleBar
 from llmchat.ui.widgets.transcript import Transcript
-from llmchat.ui.words import activity, one_line, printable, room, standing
+from llmchat.ui.words import activity, one_line, printable
 
 HINTS: Hints = (
     ("F1", "help"),
@@ -67,7 +67,7 @@ class ChatScreen(StateView, Screen[None]):
         with Horizontal(id="middle"):
             with Vertical(id="conversation"):
                 yield Transcript()
-                yield Static(id="standing", markup=False)
+                yield Standing()
                 yield MemoryRows()
                 yield Composer()
             yield MemoryPanel()
@@ -87,7 +87,7 @@ class ChatScreen(StateView, Screen[None]):
     def show(self, state: SessionState) -> None:
         self._show_chat(state)
         self._show_bars(state)
-        self._show_memory(state)
+        show_memory(self, state, self._mode)
         if state.draft:
             self.query_one(Composer).draft = self.session.take_draft()
 
@@ -100,7 +100,6 @@ class ChatScreen(StateView, Screen[None]):
         transcript.busy_text = activity(state) if state.reply and not state.reply.tokens else ""
         transcript.model = state.model.id if state.model else ""
         transcript.label = state.plan.label if state.plan else ""
-
         if state.chat and state.chat.id != self._chat_id:
             self._chat_id = state.chat.id
             sent = (turn.content for turn in state.chat.turns if turn.role == "user")
@@ -114,34 +113,6 @@ class ChatScreen(StateView, Screen[None]):
         title.used, title.context = state.context_used, state.plan.context if state.plan else 0
         status.hints = STOP + HINTS if state.busy else HINTS
         status.now = activity(state)
-
-    def _show_memory(self, state: SessionState) -> None:
-        """Choose the form for the size, and fill only that one."""
-        gpus = len(state.memory.gpus if state.memory else state.hardware.gpus if state.hardware else ())
-        form = memory_form(self.size.width, self.size.height, gpus + 1, self._mode)
-        panel, rows, line = self.query_one(MemoryPanel), self.query_one(MemoryRows), self.query_one(MemoryLine)
-        panel.display, rows.display, line.display = form == "panel", form == "rows", form == "line"
-        self.query_one(StatusBar).display = form != "line"
-        self._show_standing(state, form in ("panel", "rows", "none"))
-        if form == "panel":
-            panel.planned = state.plan.devices if state.plan else None
-            panel.measured, panel.room = state.measured, room(state)
-            panel.sample, panel.history = state.memory, state.history
-        elif form == "rows":
-            rows.sample = state.memory
-        elif form == "line":
-            line.sample, line.rate = state.memory, state.measured_speed
-            line.label = state.plan.label if state.plan else ""
-
-    def _show_standing(self, state: SessionState, visible: bool) -> None:
-        view = self.query_one("#standing", Static)
-        view.display = visible and state.phase in (Phase.READY, Phase.GENERATING, Phase.FAILED)
-        if not view.display:
-            return
-        width = view.content_size.width or self.size.width - 4
-        left, right = standing(state), "" if self.query_one(MemoryPanel).display else room(state)
-        right = right if len(left) + len(right) + 3 <= width else ""
-        view.update(ends(left, right, width).stylize(MUTED))
 
     # --- what the person does --------------------------------------------------------------------------------
     @on(Composer.Submitted)

@@ -54,14 +54,14 @@ class LoadScreen(StateView, Dialog[None]):
         self._show_plan(state)
 
     def _show_step(self, step: Step | None) -> None:
-        self.query_one("#stage", Static).update(Content(step.stage if step else "Starting"))
+        self.query_one("#stage", Static).update(Content(step.stage if step else "Starting"), layout=False)
         known = step is not None and step.total > 0
         bar = self.query_one(ProgressBar)
         bar.display = known
         if step is not None and known:
             bar.update(total=step.total, progress=step.done)
         self.query_one("#numbers", Static).update(
-            Content.styled(progress_words(step, self._clock()) if step else "", MUTED)
+            Content.styled(progress_words(step, self._clock()) if step else "", MUTED), layout=False
         )
 
     def _show_plan(self, state: SessionState) -> None:
