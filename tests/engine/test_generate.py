@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
 from llmchat.domain.chat import Sampling
-from llmchat.engine import generate
+from llmchat.engine import generate, thinking
 from llmchat.engine.context import Context
 from llmchat.errors import Cancelled, ModelError, OutOfMemory, PromptError, UsageError
 from llmchat.protocol import AnyEvent, Delta, Generate, Progress
@@ -64,7 +65,7 @@ def test_greedy_tokens_are_those_of_transformers(name: str, picked: Picked) -> N
 def test_a_prompt_in_pieces_is_a_prompt_at_once(
     name: str, picked: Picked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generate, "CPU_CHUNK", 7)
+    monkeypatch.setattr(generate, "chunk", lambda loaded: 7)
     talk = Talk(tiny.loaded(name))
     talk.ask(LONG, max_tokens=12)
     assert picked == plain(talk.loaded.model, prompt(talk, LONG), 12)
@@ -115,7 +116,7 @@ def test_what_cannot_be_cropped_is_read_anew(name: str) -> None:
 
 
 def test_a_cache_of_unknown_kind_is_never_fed_in_pieces(picked: Picked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generate, "CPU_CHUNK", 5)
+    monkeypatch.setattr(generate, "chunk", lambda loaded: 5)
     monkeypatch.setattr(Context, "extends", False)
     talk = Talk(tiny.loaded("llama"))
     for _ in range(2):
@@ -146,7 +147,7 @@ def test_stop_comes_within_a_token_and_leaves_a_right_cache(picked: Picked) -> N
 
 
 def test_stop_in_prefill_comes_between_two_pieces(monkeypatch: pytest.MonkeyPatch, picked: Picked) -> None:
-    monkeypatch.setattr(generate, "CPU_CHUNK", 16)
+    monkeypatch.setattr(generate, "chunk", lambda loaded: 16)
     talk = Talk(tiny.loaded("llama"))
     original, fed = talk.generator._context.feed, []
 
@@ -349,6 +350,33 @@ def test_thinking_and_answer_come_apart(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("llmchat.engine.generate.Sampler.pick", lambda self, logits: next(script))
     assert talk.ask("hello").reason == "end"
     assert (talk.text("thinking"), talk.text()) == ("the lazy dog", "hello world")
+
+
+def test_thinking_of_gpt_oss_does_not_end_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ``<|end|>`` ends the thinking, while Phi-3's ends the turn."""
+    model = tiny.loaded("llama")
+    marks = ["<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>"]
+    assert not thinking.inner(model.tokenizer)
+    model.tokenizer.add_special_tokens({"additional_special_tokens": [*tiny.SPECIAL[3:], *marks]})
+    text = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>hello<|return|>"
+    ids = model.tokenizer.encode(text, add_special_tokens=False)
+    model.eos_ids = frozenset(model.tokenizer.convert_tokens_to_ids(["<|end|>", "<|return|>"]))
+    talk, script = Talk(model), iter(ids)
+    monkeypatch.setattr("llmchat.engine.generate.Sampler.pick", lambda self, logits: next(script))
+    monkeypatch.setattr(Context, "feed", lambda self, tokens: torch.zeros(1))
+    assert talk.ask("hello").tokens == len(ids)
+    assert (talk.text("thinking"), talk.text()) == ("hm", "hello")
+
+
+@pytest.mark.parametrize(
+    ("device", "parameters", "tokens"),
+    [("cuda:0", 70e9, 512), ("cpu", 135e6, 256), ("cpu", 3.2e9, 128), ("cpu", 8e9, 32), ("cpu", 70e9, 32)],
+)
+def test_large_models_on_the_cpu_read_less_at_once(device: str, parameters: float, tokens: int) -> None:
+    model = tiny.loaded("llama")
+    model.input_device = torch.device(device)
+    model.facts = msgspec.structs.replace(model.facts, parameters=int(parameters))
+    assert generate.chunk(model) == tokens
 
 
 def test_a_message_too_long_says_both_numbers() -> None:

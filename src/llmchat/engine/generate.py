@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from llmchat.domain.chat import ReplyStats, Sampling, StopReason
+from llmchat.engine import thinking
 from llmchat.engine.context import Context
 from llmchat.engine.detokenize import Detokenizer
 from llmchat.engine.loaded import LoadedModel
@@ -17,12 +18,14 @@ from llmchat.engine.prompt import Prompt, PromptBuilder
 from llmchat.engine.sampling import Sampler, check
 from llmchat.engine.streaming import ReplyStream
 from llmchat.engine.task import Task
-from llmchat.engine.thinking import MARKS, Splitter, opened
 from llmchat.errors import Cancelled, LlmchatError
 from llmchat.protocol import AnyEvent, Generate, Started
 
 CHUNK, CPU_CHUNK = 512, 256
-"""Tokens read at once on a GPU and on the CPU: larger gains nothing, smaller is sooner stopped."""
+"""Tokens read at once on a GPU and, at most, on the CPU: larger gains nothing, smaller is sooner stopped."""
+CPU_LEAST = 32
+CPU_WORK = 1e12
+"""Floating-point operations between two looks at Stop on the CPU: a few seconds there."""
 PROOF = "Hello"
 
 
@@ -34,7 +37,8 @@ class Generator:
         self._limit = loaded.plan.context
         self._prompts = PromptBuilder(loaded.tokenizer, loaded.plan.context)
         self._context = Context(loaded.model, loaded.input_device)
-        self._chunk = CPU_CHUNK if loaded.input_device.type == "cpu" else CHUNK
+        self._chunk = chunk(loaded)
+        self._ends = loaded.eos_ids - thinking.inner(loaded.tokenizer)
         self.last_stats: ReplyStats | None = None
         """Of the last reply, failed ones included."""
 
@@ -91,9 +95,9 @@ class Generator:
     def _stream(self, command: Generate, prompt: Prompt, send: Callable[[AnyEvent], None]) -> ReplyStream:
         tokenizer = self._loaded.tokenizer
         before = prompt.ids if prompt.continues else ()
-        style = None if prompt.continues else opened(prompt.tail)
-        splitter = Splitter(style)
-        return ReplyStream(command.id, send, Detokenizer(tokenizer, before=before, keep=MARKS), splitter)
+        style = None if prompt.continues else thinking.opened(prompt.tail)
+        splitter = thinking.Splitter(style)
+        return ReplyStream(command.id, send, Detokenizer(tokenizer, before=before, keep=thinking.MARKS), splitter)
 
     def _prefill(self, prompt: list[int], task: Task) -> torch.Tensor:
         """Read the part of the prompt that is new. Raises Cancelled between two chunks; what is read is kept."""
@@ -120,7 +124,7 @@ class Generator:
         limit = min(room, how.max_tokens or room)
         while not task.cancelled:
             token = sampler.pick(logits)
-            ends = token in self._loaded.eos_ids
+            ends = token in self._ends
             stream.push(token, ends=ends)
             if ends:
                 return "end"
@@ -136,6 +140,14 @@ class Generator:
         error.__traceback__ = None
         self._context.clear()
         return failure
+
+
+def chunk(loaded: LoadedModel) -> int:
+    """Tokens to read at once: on the CPU the fewer the larger the model (2 operations a parameter and token)."""
+    if loaded.input_device.type != "cpu":
+        return CHUNK
+    tokens = int(CPU_WORK / (2 * max(1, loaded.facts.parameters)))
+    return max(CPU_LEAST, min(CPU_CHUNK, tokens // CPU_LEAST * CPU_LEAST))
 
 
 def prove(loaded: LoadedModel, task: Task) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["answer", "thinking"]
 Part = tuple[Kind, str]
@@ -35,6 +35,12 @@ MARKS = frozenset({"[THINK]", "[/THINK]", "<|channel>", "<channel|>"}) | {
     f"<|{name}|>" for name in ("channel", "message", "end", "start")
 }
 """Those that are special tokens in some tokenizer: a detokenizer must keep them as text for the splitter."""
+
+
+def inner(tokenizer: Any) -> frozenset[int]:
+    """Tokens that end a turn elsewhere and here only the thinking: gpt-oss's ``<|end|>``."""
+    vocabulary = tokenizer.get_added_vocab()
+    return frozenset({vocabulary["<|end|>"]} if {"<|channel|>", "<|end|>"} <= set(vocabulary) else ())
 
 
 def opened(prompt: str) -> Style | None:
