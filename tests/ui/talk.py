@@ -34,7 +34,7 @@ https://example.org. The model's `tokenizer.json` says ~~so~~ otherwise.
 ```python
 def answer(question: str, temperature: float = 0.7) -> str:
     \"\"\"Say something.\"\"\"
-    return model.generate(question, temperature=temperature)  # a comment that makes this line longer than the screen
+    return model.generate(question, temperature=temperature)  # a comment past the edge of the screen
 ```
 
 Maths stays readable: \\(E = mc^2\\), $a_1 * b_2 * c_3$, and
@@ -45,7 +45,9 @@ $$
 
 ---
 
-日本語の文章はスペースなしで折り返されます。とても長い文章なので、画面の端で改行されるはずです。絵文字 👩🏽‍💻 も 🇩🇪 も大丈夫。
+日本語の文章はスペースなしで折り返されます。とても長い文章なので、画面の端で改行されるはずです。
+
+絵文字 👩🏽‍💻 も 🇩🇪 も大丈夫。
 """
 
 HOSTILE = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import ClassVar
 
@@ -150,19 +149,20 @@ class Composer(TextArea):
         self.suggestion = self._ghost()
 
     def _ghost(self) -> str:
-        """What is missing of the command that is being typed, as far as it is the same for all that match."""
+        """What is missing of the command that is being typed: of the first that begins so."""
         typed = self.text
         if not re.fullmatch(r"/[a-z-]+", typed) or self.cursor_location != self.document.end:
             return ""
-        return os.path.commonprefix([name for name in self.commands if name.startswith(typed[1:])])[
-            len(typed) - 1 :
-        ]
+        return next((name for name in self.commands if name.startswith(typed[1:])), "")[len(typed) - 1 :]
+
+    def _recall(self, text: str) -> None:
+        self.draft = self._pastes.fold(text) if is_long(text) else text
 
     def action_cursor_up(self, select: bool = False) -> None:
         if not select and self.navigator.is_first_wrapped_line(self.cursor_location):
-            text = self._history.older(self.draft)
+            text = self._history.older(self.text)
             if text is not None:
-                self.text = text
+                self._recall(text)
                 self.move_cursor((0, len(self.document.get_line(0))))
                 return
         super().action_cursor_up(select)
@@ -171,7 +171,7 @@ class Composer(TextArea):
         if not select and self.navigator.is_last_wrapped_line(self.cursor_location):
             text = self._history.newer()
             if text is not None:
-                self.draft = text
+                self._recall(text)
                 return
         super().action_cursor_down(select)
 

@@ -28,8 +28,6 @@ class GrowingText:
         self.source = ""
         self.closed: list[Strip] = []
         self.open: list[Strip] = []
-        self.closings = 0
-        """How often a settled part was drawn: never twice for the same."""
         self._lines: list[str] = []
         """Complete source lines of the open part, made safe."""
         self._partial = ""
@@ -60,7 +58,6 @@ class GrowingText:
     def _close(self, lines: Sequence[Line], blank: bool) -> None:
         """Settle ``lines``, after a blank line where ``blank`` and something stands above."""
         if lines:
-            self.closings += 1
             self.closed += strips([[], *lines] if blank and self.closed else lines)
 
     def _show(self, lines: Sequence[Line], blank: bool) -> None:

@@ -17,6 +17,7 @@ from llmchat.ui.widgets.wrapping import Line, cells, wrap
 
 BULLETS = ("•", "–")
 """Of the outer list and of the lists in it."""
+MARKERS = " >-+*"
 NARROWEST = 12
 """Cells: lists and quotes nested more deeply than this allows are not indented further."""
 
@@ -52,6 +53,13 @@ class Blocks:
             drawn = self._block(node, width, depth, style)
             lines += [[], *drawn] if lines and self.blank_before(node) else drawn
         return lines
+
+    def _inside(self, node: Node, width: int, depth: int, style: Style) -> list[Line]:
+        """Of a quote or a list item. Nested too deeply to be parsed, it is shown as written."""
+        if node.children or not node.map:
+            return self._nested(node.children, width, depth, style)
+        text = "\n".join(self._source[slice(*node.map)]).strip(MARKERS)
+        return wrap([Segment(text, style)], width) if text else []
 
     def _block(self, node: Node, width: int, depth: int, style: Style) -> list[Line]:
         palette = self._palette
@@ -92,19 +100,20 @@ class Blocks:
             marker = f"{number}. " if ordered else f"{BULLETS[min(depth, 1)]} "
             first = Segment(marker.rjust(4) if ordered else f" {marker}", self._palette.muted)
             indent = cells([first]) if width - cells([first]) >= NARROWEST else 0
-            body = self._nested(node.children, width - indent, depth + 1, style) or [[]]
+            body = self._inside(node, width - indent, depth + 1, style) or [[]]
             if lines and self.blank_before(node):
                 lines.append([])
-            lines += [
-                [first if row == 0 else Segment(" " * indent, style), *line] if line or row == 0 else []
-                for row, line in enumerate(body)
-            ]
+            lines += (
+                [[first, *line] if row == 0 else _indented(line, indent) for row, line in enumerate(body)]
+                if indent
+                else body
+            )
         return lines
 
     def _quote(self, node: Node, width: int, depth: int) -> list[Line]:
         bar = Segment("│ ", self._palette.muted)
         indent = 2 if width >= NARROWEST + 2 else 0
-        body = self._nested(node.children, width - indent, depth, self._palette.quote)
+        body = self._inside(node, width - indent, depth, self._palette.quote)
         return [[bar, *line] for line in body] if indent else body
 
     def _table(self, node: Node, width: int, style: Style) -> list[Line]:
@@ -112,6 +121,10 @@ class Blocks:
         heads = [cell for row in _rows(node)[:1] for cell in row.children]
         header = [self._inline.runs(cell.children, style + Style(bold=True)) for cell in heads]
         return table(header, rows[1:], [_align(cell) for cell in heads], width, self._palette.muted)
+
+
+def _indented(line: Line, indent: int) -> Line:
+    return [Segment(" " * indent), *line] if line else []
 
 
 def _rows(node: Node) -> list[Node]:

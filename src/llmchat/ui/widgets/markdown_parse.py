@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 Node = SyntaxTreeNode
+NESTING = 60
+"""Quotes and lists in each other; what is nested more deeply is not parsed."""
 _CLOSERS = {"(": r"\)", "[": r"\]"}
 
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("gfm-like", {"html": False, "linkify": True, "typographer": False})
+    parser = MarkdownIt("gfm-like", {"html": False, "maxNesting": NESTING})
     parser.use(dollarmath_plugin, allow_labels=False, allow_space=False, allow_digits=False)
     parser.inline.ruler.before("escape", "bracket_math", _bracket_math)
     return parser

@@ -186,15 +186,18 @@ class Transcript(ScrollView, can_focus=True):
         if not self._rearranged:
             y = self._rearrange(y)
         elif self.reply is not None and self._shelf.streams(self.reply):
-            self._forget_reply()
+            self._grow_reply(y)
         self._place(y)
         cost = monotonic() - started
         self._next_frame = started + max(FRAME, min(LONGEST_PAUSE, SHARE * cost))
 
-    def _forget_reply(self) -> None:
+    def _grow_reply(self, y: int) -> None:
+        """The reply has more text: it grows downwards, so what is on screen from line ``y`` on stays."""
         index = self._shelf.reply_index
         if index is not None:
             self.lines.forget(index)
+            if self.lines.top(index) < y + self.size.height:
+                self.lines.strips(index)
 
     def _look(self) -> Look:
         if self._palette is None:
@@ -213,13 +216,12 @@ class Transcript(ScrollView, can_focus=True):
         changed = look != self.lines.look
         self.lines.arrange(items, look)
         self._rearranged = True
-        self._forget_reply()
-        index = next((i for i, each in enumerate(items) if each is item), None)
-        if index is None:
-            return y
-        if changed:
-            row = row * len(self.lines.strips(index)) // height
-        return self.lines.top(index) + row
+        index = next((i for i, each in enumerate(items) if item and each.key == item.key), None)
+        if index is not None:
+            now = len(self.lines.strips(index))
+            y = self.lines.top(index) + (row * now // height if changed else row)
+        self._grow_reply(y)
+        return y
 
     def _place(self, y: int) -> None:
         """Draw what is on screen from line ``y`` on, or at the end; then show it."""
@@ -247,10 +249,11 @@ class Transcript(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if self._moving or not self._rearranged:
+        if self._moving:
             return
         self._follow = round(new_value) >= self.max_scroll_y
-        self._place(round(new_value))
+        if self._rearranged:
+            self._place(round(new_value))
 
     def scroll_to(self, x: float | None = None, y: float | None = None, **options: object) -> None:
         """Never animated: heights become known on the way, which moves the target."""

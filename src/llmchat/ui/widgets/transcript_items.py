@@ -52,6 +52,11 @@ class Item:
     bar: Literal["you", ""] = ""
     turn: Turn | None = None
 
+    @property
+    def key(self) -> object:
+        """Equal for a reply and the message that comes of it."""
+        return self
+
     def draw(self, look: Look) -> list[Strip]:
         raise NotImplementedError
 
@@ -68,6 +73,10 @@ class TurnItem(Item):
         self.bar = "you" if turn.role == "user" else ""
         self._drawn = drawn
         """The body as it streamed, used again at the same width and colours."""
+
+    @property
+    def key(self) -> object:
+        return self.turn.id
 
     def draw(self, look: Look) -> list[Strip]:
         turn, palette = self.turn, look.palette
@@ -89,8 +98,7 @@ class TurnItem(Item):
         return strips(markdown(safe_text(self.turn.content), look.palette, look.width))
 
     def guess(self, width: int) -> int:
-        content = self.turn.content
-        return 2 + (self.turn.stats is not None) + 1 + content.count("\n") + len(content) // max(1, width)
+        return 2 + (self.turn.stats is not None) + _guess(self.turn.content, width)
 
 
 class ReplyItem(Item):
@@ -101,6 +109,10 @@ class ReplyItem(Item):
         self.model = self.label = self.busy = ""
         self._answer: GrowingText | None = None
         self._thinking: GrowingText | None = None
+
+    @property
+    def key(self) -> object:
+        return self.reply.turn_id
 
     def draw(self, look: Look) -> list[Strip]:
         reply = self.reply
@@ -130,7 +142,11 @@ class ReplyItem(Item):
         return TurnItem(turn, self._answer)
 
     def guess(self, width: int) -> int:
-        return 3 + len(self.reply.answer) // max(1, width)
+        return 2 + _guess(self.reply.answer or self.reply.thinking, width)
+
+
+def _guess(text: str, width: int) -> int:
+    return 1 + text.count("\n") + len(text) // max(1, width)
 
 
 def _fed(kept: GrowingText | None, fresh: GrowingText, source: str) -> GrowingText:

@@ -21,9 +21,8 @@ class Place:
 
     item: Item
     height: int
+    """Guessed until ``strips`` were drawn."""
     strips: list[Strip] | None = None
-    exact: bool = False
-    """``height`` was counted, not guessed."""
 
 
 class Layout:
@@ -58,8 +57,13 @@ class Layout:
         self._tops, self._dirty = [0] * (len(items) + 1), 0
 
     def forget(self, index: int) -> None:
-        """The item has changed: it is drawn again when seen."""
-        self._places[index].strips = None
+        """The item has grown: it is drawn again when seen, and guessed until then."""
+        place = self._places[index]
+        place.strips = None
+        guess = place.item.guess(self.look.width) if self.look else 0
+        if guess > place.height:
+            place.height = guess
+            self._dirty = min(self._dirty, index)
 
     def top(self, index: int) -> int:
         """The first line of an item; of ``len(self)``, the number of lines in all."""
@@ -88,7 +92,6 @@ class Layout:
             assert self.look is not None
             place.strips = place.item.draw(self.look)
             self.draws += 1
-            place.exact = True
             if len(place.strips) != place.height:
                 place.height = len(place.strips)
                 self._dirty = min(self._dirty, index)
