@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 import torch
 
-from llmchat.domain.chat import Sampling
 from llmchat.engine import generate, thinking
 from llmchat.engine.context import Context
-from llmchat.errors import Cancelled, ModelError, OutOfMemory, PromptError, UsageError
+from llmchat.errors import Cancelled, ModelError, OutOfMemory, PromptError
 from llmchat.protocol import AnyEvent, Delta, Generate, Progress
 
 from . import tiny
 from .architectures import CONFIGS
-from .tiny import Talk
+from .tiny import Talk, plain, prompt
 
 FAMILIES = tuple(name for name in CONFIGS if name != "qwen3-next")
 HYBRID = ("qwen3-next",)
@@ -28,28 +25,6 @@ Picked = list[int]
 def picked(monkeypatch: pytest.MonkeyPatch) -> Picked:
     """Every token that is picked, of all replies."""
     return tiny.record(monkeypatch)
-
-
-def plain(model: Any, ids: list[int], count: int, **options: Any) -> list[int]:
-    """Transformers' own greedy tokens, end tokens ignored."""
-    prompt = torch.tensor([ids])
-    out = model.generate(
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        do_sample=False,
-        max_new_tokens=count,
-        min_new_tokens=count,
-        pad_token_id=0,
-        **options,
-    )
-    return out[0, len(ids) :].tolist()
-
-
-def prompt(talk: Talk, *turns: str) -> list[int]:
-    chat = [{"role": m.role, "content": m.content} for m in tiny.chat(*turns)]
-    return talk.loaded.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)[
-        "input_ids"
-    ]
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *HYBRID])
@@ -183,64 +158,6 @@ def test_every_stop_token_ends_the_reply(picked: Picked) -> None:
     assert stats.reason == "end"
     assert picked == free[: free.index(last) + 1]
     assert stats.tokens == len(picked)
-
-
-def test_the_same_seed_gives_the_same_text_and_another_one_another(picked: Picked) -> None:
-    talk = Talk(tiny.loaded("llama"))
-    wanted = Sampling(temperature=1.5, top_p=0.95, top_k=50, seed=7)
-    runs = []
-    for seed in (7, 7, 8):
-        picked.clear()
-        talk.ask("hello", sampling=wanted, seed=seed, max_tokens=24)
-        runs.append(list(picked))
-    assert runs[0] == runs[1] != runs[2]
-
-
-def test_sampling_draws_what_transformers_draws(picked: Picked) -> None:
-    """Same processors in the same order: with the same random numbers the same tokens."""
-    talk = Talk(tiny.loaded("llama"))
-    how = Sampling(temperature=0.8, top_p=0.9, top_k=40, repetition_penalty=1.3, seed=11)
-    talk.ask("hello", sampling=how, max_tokens=16)
-    torch.manual_seed(11)
-    ids = torch.tensor([prompt(talk, "hello")])
-    out = talk.loaded.model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=True,
-        temperature=0.8,
-        top_p=0.9,
-        top_k=40,
-        repetition_penalty=1.3,
-        max_new_tokens=16,
-        pad_token_id=0,
-    )
-    assert picked == out[0, ids.shape[1] :].tolist()
-
-
-def test_the_repetition_penalty_counts_when_greedy_too(picked: Picked) -> None:
-    talk = Talk(tiny.loaded("llama"))
-    talk.ask("hello", repetition_penalty=1.5, max_tokens=16)
-    ids = prompt(talk, "hello")
-    assert picked == plain(talk.loaded.model, ids, 16, repetition_penalty=1.5)
-    assert picked != plain(talk.loaded.model, ids, 16)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"temperature": -1.0},
-        {"temperature": float("nan")},
-        {"top_p": 0.0},
-        {"top_p": 1.1},
-        {"top_k": -1},
-        {"repetition_penalty": 0.0},
-        {"max_tokens": 0},
-        {"seed": -1},
-    ],
-)
-def test_values_without_meaning_are_named(values: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=next(iter(values))):
-        Talk(tiny.loaded()).ask("hello", **values)
 
 
 def test_logits_that_are_no_numbers_end_it_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,3 +167,25 @@ def record(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Sampler, "pick", pick)
     return picked
+
+
+def plain(model: Any, ids: list[int], count: int, **options: Any) -> list[int]:
+    """Transformers' own greedy tokens, end tokens ignored."""
+    prompt = torch.tensor([ids])
+    out = model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        do_sample=False,
+        max_new_tokens=count,
+        min_new_tokens=count,
+        pad_token_id=0,
+        **options,
+    )
+    return out[0, len(ids) :].tolist()
+
+
+def prompt(talk: Talk, *turns: str) -> list[int]:
+    chat = [{"role": m.role, "content": m.content} for m in tiny.chat(*turns)]
+    return talk.loaded.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)[
+        "input_ids"
+    ]
