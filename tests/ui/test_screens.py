@@ -13,12 +13,14 @@ from llmchat.ui.commands import COMMANDS
 from llmchat.ui.messages import CommandRun
 from llmchat.ui.screens.ask import AskScreen
 from llmchat.ui.screens.chat import ChatScreen
+from llmchat.ui.screens.load import LoadScreen
 from llmchat.ui.screens.log import LogScreen
 from llmchat.ui.screens.picker import PickerScreen
 from llmchat.ui.screens.problem import ProblemScreen
 from llmchat.ui.screens.settings import SettingsScreen
 from llmchat.ui.screens.switcher import SwitcherScreen
 from llmchat.ui.widgets.composer import Composer
+from llmchat.ui.widgets.plan_view import PlanView
 from llmchat.ui.widgets.proposals import columns, per_gpu
 from llmchat.ui.widgets.transcript import Transcript
 
@@ -89,13 +91,16 @@ def test_columns_fit_every_width() -> None:
         shape = columns(states.RANKING.proposals, width)
         assert sum(column.width for column in shape) <= width
         assert {"strategy", "precision", "gpus", "ram", "speed", "verdict"} <= {column.name for column in shape}
+    eight = {f"cuda:{i}": states.account(10 + 7 * i) for i in range(8)}
+    uneven = columns((replace(states.MULTI, devices=eight), *states.PLANS), 74)
+    assert sum(column.width for column in uneven) <= 74
     assert "gpus" not in {column.name for column in columns(states.CPU_RANKING.proposals, 122)}
 
 
 def test_gpus_of_equal_load_are_counted() -> None:
     assert per_gpu(states.MULTI) == "4×35"
     uneven = replace(states.MULTI, devices={"cuda:1": states.account(48), "cuda:0": states.account(71)})
-    assert per_gpu(uneven) == "71 + 48"
+    assert per_gpu(uneven) == "71+48"
     assert per_gpu(replace(states.MULTI, devices={"cuda:0": states.account(0.31)})) == "0.31"
 
 
@@ -320,3 +325,16 @@ async def test_only_links_of_the_web_are_opened(monkeypatch: pytest.MonkeyPatch)
         transcript.post_message(Transcript.LinkClicked("file:///etc/passwd"))
         transcript.post_message(Transcript.LinkClicked("https://example.org"))
         await until(pilot, lambda: opened == ["https://example.org"])
+
+
+# --- load --------------------------------------------------------------------------------------------------------
+async def test_the_plan_appears_once_it_is_made() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        early = replace(states.loading(), phase=Phase.PREPARING, plan=None)
+        session.push(early)
+        await until(pilot, lambda: isinstance(running.screen, LoadScreen) and running.screen.ready)
+        view = running.screen.query_one(PlanView)
+        assert not view.display
+        session.push(states.loading())
+        await until(pilot, lambda: view.size.height == 5)

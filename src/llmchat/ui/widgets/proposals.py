@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -16,6 +16,9 @@ from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.words import device_name, duration, number
 
 Name = Literal["mark", "strategy", "precision", "gpus", "ram", "disk", "speed", "context", "verdict"]
+
+VERDICT = 12
+"""Least cells of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
         Column("mark", "", 2),
         Column("strategy", "Strategy", 17),
         Column("precision", "Weights", 11),
-        Column("gpus", "GiB on GPUs", max(13, gpus + 2), right=True),
+        Column("gpus", "GiB on GPUs", max(13, min(20, gpus + 2)), right=True),
         Column("ram", "RAM", 7, right=True),
         Column("disk", "Disk", 7, right=True),
         Column("speed", "tok/s", 8, right=True),
@@ -56,8 +59,10 @@ def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
     while sum(column.width for column in found) > width and optional:
         leave = optional.pop(0)
         found = [column for column in found if column.name != leave]
+    over = sum(column.width for column in found[:-1]) + VERDICT - width
+    found = [replace(c, width=max(13, c.width - over)) if c.name == "gpus" and over > 0 else c for c in found]
     spare = width - sum(column.width for column in found[:-1])
-    return [*found[:-1], Column("verdict", " Verdict", max(12, min(30, spare)))]
+    return [*found[:-1], Column("verdict", " Verdict", max(VERDICT, min(30, spare)))]
 
 
 def cells(
@@ -102,14 +107,14 @@ def precision(value: Precision) -> str:
 
 
 def per_gpu(plan: Plan) -> str:
-    """GiB on each GPU in order, equal neighbours counted: ``3×71 + 35``; two for small models: ``0.31``."""
+    """GiB on each GPU in order, equal neighbours counted: ``3×71+35``; two for small models: ``0.31``."""
     held = [(cuda_index(device), account.engine) for device, account in plan.devices.items()]
     amounts = [engine for index, engine in sorted((i, e) for i, e in held if i is not None) if engine]
     digits = 0 if max(amounts, default=0) >= 10 * GIB else 2
     groups = [
         (text, len(list(same))) for text, same in groupby(f"{amount / GIB:.{digits}f}" for amount in amounts)
     ]
-    return " + ".join(f"{count}×{text}" if count > 1 else text for text, count in groups)
+    return "+".join(f"{count}×{text}" if count > 1 else text for text, count in groups)
 
 
 def _held(account: Account | None) -> str:
