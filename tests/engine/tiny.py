@@ -185,7 +185,8 @@ def plain(model: Any, ids: list[int], count: int, **options: Any) -> list[int]:
 
 
 def prompt(talk: Talk, *turns: str) -> list[int]:
-    chat = [{"role": m.role, "content": m.content} for m in tiny.chat(*turns)]
-    return talk.loaded.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)[
+    """The token ids of a conversation by the template."""
+    messages = [{"role": m.role, "content": m.content} for m in chat(*turns)]
+    return talk.loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)[
         "input_ids"
     ]
