@@ -22,7 +22,7 @@ from llmchat.ui.widgets.transcript_items import FOLD, Look
 from llmchat.ui.widgets.transcript_keys import BINDINGS, EMPTY, ON_SELECTED
 from llmchat.ui.widgets.transcript_layout import Layout
 from llmchat.ui.widgets.transcript_lines import GUTTER, Dress, Dresser, extract
-from llmchat.ui.widgets.transcript_palette import COMPONENTS, Palette
+from llmchat.ui.widgets.transcript_palette import COMPONENTS, CSS, Palette
 from llmchat.ui.widgets.transcript_shelf import Shelf
 
 FRAME = 1 / 20
@@ -39,38 +39,7 @@ class Transcript(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
     BINDINGS: ClassVar[list[BindingType]] = [*BINDINGS]
-    DEFAULT_CSS = """
-    Transcript {
-        overflow-x: hidden;
-        overflow-y: auto;
-        scrollbar-size-vertical: 1;
-        scrollbar-gutter: stable;
-        color: $foreground;
-        background: $background;
-
-        & > .transcript--muted { color: $muted; }
-        & > .transcript--warning { color: $warning; }
-        & > .transcript--error { color: $error; text-style: bold; }
-        & > .transcript--you { color: $primary; text-style: bold; }
-        & > .transcript--model { color: $accent; text-style: bold; }
-        & > .transcript--thinking { color: $muted; text-style: italic; }
-        & > .transcript--border { color: $warning; }
-        & > .transcript--selected { color: $accent; text-style: bold; }
-        & > .transcript--heading { text-style: bold; }
-        & > .transcript--link { color: $primary; text-style: underline; }
-        & > .transcript--quote { text-style: italic; }
-        & > .transcript--math { color: $secondary; }
-        & > .transcript--code { background: $panel; }
-        & > .transcript--code-label { background: $panel; color: $muted; }
-        & > .transcript--inline-code { background: $panel; }
-        & > .transcript--keyword { color: $primary; }
-        & > .transcript--string { color: $success; }
-        & > .transcript--number { color: $warning; }
-        & > .transcript--comment { color: $muted; text-style: italic; }
-        & > .transcript--function { color: $secondary; }
-        & > .transcript--type { color: $accent; }
-    }
-    """
+    DEFAULT_CSS = CSS
 
     turns: reactive[tuple[Turn, ...]] = reactive((), repaint=False)
     reply: reactive[Reply | None] = reactive(None, repaint=False)

@@ -55,6 +55,39 @@ class Palette:
 
 COMPONENTS = frozenset(PREFIX + field.name.replace("_", "-") for field in fields(Palette))
 
+CSS = """
+Transcript {
+    overflow-x: hidden;
+    overflow-y: auto;
+    scrollbar-size-vertical: 1;
+    scrollbar-gutter: stable;
+    color: $foreground;
+    background: $background;
+
+    & > .transcript--muted { color: $muted; }
+    & > .transcript--warning { color: $warning; }
+    & > .transcript--error { color: $error; text-style: bold; }
+    & > .transcript--you { color: $primary; text-style: bold; }
+    & > .transcript--model { color: $accent; text-style: bold; }
+    & > .transcript--thinking { color: $muted; text-style: italic; }
+    & > .transcript--border { color: $warning; }
+    & > .transcript--selected { color: $accent; text-style: bold; }
+    & > .transcript--heading { text-style: bold; }
+    & > .transcript--link { color: $primary; text-style: underline; }
+    & > .transcript--quote { text-style: italic; }
+    & > .transcript--math { color: $secondary; }
+    & > .transcript--code { background: $panel; }
+    & > .transcript--code-label { background: $panel; color: $muted; }
+    & > .transcript--inline-code { background: $panel; }
+    & > .transcript--keyword { color: $primary; }
+    & > .transcript--string { color: $success; }
+    & > .transcript--number { color: $warning; }
+    & > .transcript--comment { color: $muted; text-style: italic; }
+    & > .transcript--function { color: $secondary; }
+    & > .transcript--type { color: $accent; }
+}
+"""
+
 
 def _foreground(style: Style) -> Style:
     return Style(
