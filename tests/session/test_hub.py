@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -154,6 +155,52 @@ def test_the_role_and_another_place_of_the_token(server: Hub, monkeypatch: pytes
     account = hub.account()
     assert account.role == "fine-grained"
     assert account.source == f"stored in {constants.HF_TOKEN_PATH}"
+
+
+def test_a_token_that_is_not_sent(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(GOOD)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
+    assert "HF_HUB_DISABLE_IMPLICIT_TOKEN" in hub.account().note
+
+
+def test_a_file_that_comes_with_the_wrong_length_is_not_called_a_full_disk(
+    server: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    def broken(*args: object, **options: object) -> str:
+        raise OSError("Consistency check failed: file should be of size 5 but has size 3")
+
+    hub.fetch_config("org/single", "")
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", broken)
+    with pytest.raises(OfflineError, match="OSError"):
+        get("org/single")
+
+
+def test_a_full_disk_while_downloading(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def full(*args: object, **options: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/cache/blob")
+
+    hub.fetch_config("org/single", "")
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", full)
+    with pytest.raises(StorageError) as caught:
+        get("org/single")
+    assert caught.value.problem.title == "Disk full" and "HF_HOME" in caught.value.problem.remedy
+
+
+def test_a_network_that_goes_away_while_downloading(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx2
+    import huggingface_hub
+
+    def away(*args: object, **options: object) -> str:
+        raise httpx2.ConnectError("unreachable")
+
+    hub.fetch_config("org/single", "")
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", away)
+    with pytest.raises(OfflineError, match="not complete on this disk"):
+        get("org/single")
 
 
 def test_logout_forgets_this_token_and_no_other(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

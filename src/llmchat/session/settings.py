@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import tomllib
@@ -123,6 +122,8 @@ def _check_names(
     for name, value in data.items():
         key = ".".join((*above, name))
         if name not in names:
+            import difflib  # 5 ms that a sound file need not wait for
+
             near = difflib.get_close_matches(name, names, 1)
             hint = f"; {'.'.join((*above, near[0]))} is near" if near else f"; there are {', '.join(names)}"
             raise _wrong(path, f"{key}: there is no such key{hint}", text, key)

@@ -87,6 +87,10 @@ def _shadow() -> str:
     variable, stored = _variable(), _stored()
     if variable and stored and stored != os.environ[variable].strip():
         return f"{variable} shadows the stored token"
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN and (variable or stored):
+        return "HF_HUB_DISABLE_IMPLICIT_TOKEN is set: models are asked for without the token"
     return ""
 
 

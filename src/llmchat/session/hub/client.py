@@ -70,12 +70,12 @@ def explained(error: Exception, model_id: str = "", revision: str = "") -> Llmch
         return _by_status(status, error, model_id)
     if isinstance(error, errors.LocalEntryNotFoundError | errors.FileMetadataError) or _is_network(error):
         return unreachable(error, model_id)
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno is not None:
         return _storage(error)
     return OfflineError(
         "The hub could not be used",
-        f"{endpoint()} was asked{_about(model_id)}, and this came of it: {type(error).__name__}.",
-        "Try again; the log says more.",
+        f"{endpoint()} was asked{_about(model_id)}, and the hub client failed with {type(error).__name__}.",
+        "Try again; what is finished is kept.",
         detail=f"{type(error).__name__}: {error}",
     )
 
