@@ -69,8 +69,8 @@ def download(
     """Get the model's safetensors weights and what describes it; returns its folder.
 
     ``progress`` gets bytes on this disk and bytes in all; ``cancelled`` is asked ten times a second: then
-    Cancelled is raised, and a later download goes on after the files that were finished. Raises StorageError before
-    anything is fetched when the disk is too small.
+    Cancelled is raised, and a later download goes on after the files that were finished. When the disk is too
+    small, StorageError is raised before anything is fetched.
     """
     try:
         listing = _listing(model_id, revision)
