@@ -24,7 +24,7 @@ def account() -> HubAccount:
 
             token = get_token()
             if token is None:
-                return HubAccount(note="no token: public models only")
+                return HubAccount(note="public models only")
             who = api().whoami(token)
     except OfflineError as error:
         return HubAccount(
