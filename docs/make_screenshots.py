@@ -6,10 +6,8 @@ python docs/make_screenshots.py            writes docs/images/*.svg
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
-import struct
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,19 +22,8 @@ from llmchat.ui.app import LlmchatApp
 IMAGES = Path(__file__).with_name("images")
 SIZE = (140, 38)
 QUESTION = "How fast will it answer, and why?"
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_hidden_layers": 80,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "torch_dtype": "bfloat16",
-}
-"""The shape of Llama-3.1-70B, from its config.json: all that the fake engine looks at."""
+MODEL = "meta-llama/Llama-3.1-70B-Instruct"
+"""The fake engine knows its shape; nothing is asked of the hub."""
 WEB_FONT = re.compile(r"@font-face\s*\{.*?\}", re.DOTALL)
 """Textual's pictures name a font on the web, which a README's picture cannot load anyway."""
 
@@ -49,21 +36,11 @@ async def until(session: Session, condition: Callable[[SessionState], bool], sec
                 return
 
 
-def make_model(folder: Path) -> Path:
-    """A folder that looks like a checkpoint; the fake engine reads no weights."""
-    model = folder / "Llama-3.1-70B-Instruct"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps(CONFIG))
-    header = json.dumps({"x": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}).encode()
-    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(2))
-    return model
-
-
-async def main(model: Path) -> None:
+async def main() -> None:
     session = Session(SessionOptions(fake=DEFAULT_MACHINE, keep=False))
     await session.start()
     try:
-        app = LlmchatApp(session, session.settings or Settings(), str(model))
+        app = LlmchatApp(session, session.settings or Settings(), MODEL)
         async with app.run_test(size=SIZE) as pilot:
             await until(session, lambda state: state.phase is Phase.READY)
             await pilot.pause()
@@ -87,4 +64,4 @@ def save(app: LlmchatApp, name: str) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as home:
         os.environ["LLMCHAT_HOME"] = home
-        asyncio.run(main(make_model(Path(home))))
+        asyncio.run(main())

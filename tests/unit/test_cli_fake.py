@@ -112,6 +112,13 @@ def test_plan_ranks_on_the_made_up_machine(tmp_path: Path) -> None:
     assert read["best"] in read["proposals"]
 
 
+def test_any_hub_id_will_do_and_nothing_is_fetched_or_kept(tmp_path: Path) -> None:
+    code, out, err = run(tmp_path, "plan", "acme/llama-70b", "--json", "--fake-engine")
+    assert code == 0, err
+    assert json.loads(out)["model"]["parameters"] > 60e9
+    assert not any(tmp_path.rglob("facts/*"))
+
+
 @pytest.mark.parametrize("strategy", ["cpu", "ram-offload"])
 def test_what_was_asked_for_is_what_is_planned(strategy: str, tmp_path: Path) -> None:
     code, out, err = run(tmp_path, "plan", "smollm2", "--strategy", strategy, "--json", "--fake-engine")

@@ -50,7 +50,7 @@ class Loader:
     ) -> None:
         self._store, self._engine, self._machine = store, engine, machine
         self._keeper, self._replier = keeper, replier
-        self._preparer = Preparer(engine, store.step)
+        self._preparer = Preparer(engine, store.step, fake=machine.fake)
         self._job: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._going_back = False

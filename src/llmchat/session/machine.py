@@ -38,6 +38,11 @@ class Machine:
         """False for a given or faked machine, whose numbers do not move."""
         return self._given is None and self._fake is None
 
+    @property
+    def fake(self) -> bool:
+        """The engine is the fake one of this machine."""
+        return self._fake is not None
+
     async def profile(self, held: Accounts | None = None) -> HardwareProfile:
         """The machine now, as a new engine would find it: ``held`` is what ours has at this moment."""
         if self._given is not None:

@@ -38,9 +38,12 @@ class Teller(Protocol):
 
 
 class Preparer:
-    def __init__(self, engine: EngineHost, tell: Teller) -> None:
+    def __init__(self, engine: EngineHost, tell: Teller, *, fake: bool = False) -> None:
+        """``fake``: the engine is the fake one. A hub model is then anything with a name, and nothing is asked or
+        fetched; made-up facts are not kept, for a real engine must never plan with them."""
         self._engine = engine
         self._tell = tell
+        self._fake = fake
 
     def progress(self, event: Event) -> None:
         """Handler for the engine's events: its progress is told."""
@@ -62,14 +65,17 @@ class Preparer:
             folder, complete = Path(ref.id).expanduser().resolve(), True
             self._tell("Checking the folder")
             await self._check(folder)
+        elif self._fake:
+            folder, complete = Path(ref.id), True
         else:
             folder, complete = await self._described(ref), False
         self._tell("Reading what the model is made of")
-        facts = await in_thread(facts_cache.load, folder, ref.id, ref.revision)
+        facts = None if self._fake else await in_thread(facts_cache.load, folder, ref.id, ref.revision)
         if facts is None:
             command = Inspect(id=0, path=str(folder), model_id=ref.id, revision=ref.revision)
             facts = (await self._engine.run(command, Inspected, self.progress)).facts
-            await in_thread(facts_cache.save, folder, facts)
+            if not self._fake:
+                await in_thread(facts_cache.save, folder, facts)
         return Opened(ref=ref, folder=folder, facts=facts, complete=complete)
 
     async def fetch_weights(self, opened: Opened) -> Opened:
