@@ -31,7 +31,7 @@ chat: $(READY) ## Chat with MODEL (smollm2); ARGS="--strategy cpu", EXTRA=cuda12
 	@$(BIN)/llmchat $(MODEL) $(ARGS)
 
 demo: $(READY) ## Look around on a made-up machine of four GPUs
-	@$(BIN)/llmchat --fake-engine $(ARGS)
+	@$(BIN)/llmchat --fake-engine meta-llama/Llama-3.1-70B-Instruct $(ARGS)
 
 test: lint tests ## Everything that must pass: ruff, mypy, import-linter, pytest
 
