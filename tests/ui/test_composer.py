@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.widgets import Input
 
 from llmchat.ui import themes
@@ -51,6 +51,17 @@ async def test_enter_sends_and_clears() -> None:
         await pilot.press(*"  hi ", "enter")
         await until(pilot, lambda: app.messages)
         assert app.messages[0].text == "hi" and app.composer.text == ""
+
+
+async def test_keys_that_come_in_one_burst_keep_their_order() -> None:
+    app = ComposerApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.composer.focus()
+        await pilot.pause()
+        for key, character in [*((c, c) for c in "hello"), ("enter", "\r"), *((c, c) for c in "more")]:
+            app.post_message(Key(key, character))
+        await until(pilot, lambda: app.composer.text == "more")
+        assert [message.text for message in app.messages] == ["hello"]
 
 
 async def test_blank_text_is_not_sent() -> None:

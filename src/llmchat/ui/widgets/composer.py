@@ -45,12 +45,10 @@ class Composer(TextArea):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", "Send", id="composer.send", show=False, priority=True),
-        Binding(
-            "shift+enter,alt+enter,ctrl+j", "newline", "New line", id="composer.newline", show=False, priority=True
-        ),
+        Binding("enter", "send", "Send", id="composer.send", show=False),
+        Binding("shift+enter,alt+enter,ctrl+j", "newline", "New line", id="composer.newline", show=False),
         Binding("ctrl+c,super+c", "interrupt", "Copy, clear", id="composer.interrupt", show=False),
-        Binding("tab", "complete", "Complete the command", id="composer.complete", show=False, priority=True),
+        Binding("tab", "complete", "Complete the command", id="composer.complete", show=False),
     ]
 
     commands: reactive[tuple[str, ...]] = reactive(())
@@ -111,6 +109,15 @@ class Composer(TextArea):
             self.focus()
 
     # --- keys ------------------------------------------------------------------------------------------------
+    async def _on_key(self, event: events.Key) -> None:
+        """Run our bindings here, in the order of typing: one of priority would overtake letters still queued, and
+        an ordinary one would come after letters typed later."""
+        if not event.is_printable:
+            active = self.screen.active_bindings.get(event.key)
+            if active and active.node is self and await self.app.run_action(active.binding.action, self):
+                event.stop()
+                event.prevent_default()
+
     def action_send(self) -> None:
         """Send the message or give the command; nothing for blank text."""
         text = self.draft.strip()
