@@ -27,6 +27,10 @@ CPU_LEAST = 32
 CPU_WORK = 1e12
 """Floating-point operations between two looks at Stop on the CPU: a few seconds there."""
 PROOF = "Hello"
+WARM_STEPS = 3
+"""Tokens decoded after the proof, so that the first reply does not wait for kernels to be loaded and tuned."""
+WARM_FROM = 2.0
+"""Tokens/s, predicted, from which a plan is warmed up: slower ones would keep the person waiting for it."""
 
 
 class Generator:
@@ -151,12 +155,17 @@ def chunk(loaded: LoadedModel) -> int:
 
 
 def prove(loaded: LoadedModel, task: Task) -> None:
-    """Read a few tokens and choose the next. Raises ModelError where the logits are no numbers, Cancelled, and
-    whatever the model raises."""
+    """Read a few tokens and draw the next; where that is quick, some more. Raises ModelError where the logits are
+    no numbers, Cancelled, and whatever the model raises."""
     ids = loaded.tokenizer(PROOF)["input_ids"] or [0]
     context = Context(loaded.model, loaded.input_device)
     task.check()
     try:
-        Sampler(Sampling(temperature=0.0), ids).pick(context.feed(ids))
+        sampler = Sampler(Sampling(seed=0), ids)
+        token = sampler.pick(context.feed(ids))
+        if loaded.plan.tokens_per_second >= WARM_FROM and context.extends:
+            for _ in range(WARM_STEPS):
+                task.check()
+                token = sampler.pick(context.feed([token]))
     finally:
         context.clear()
