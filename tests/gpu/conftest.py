@@ -22,6 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.gpu)
+            item.add_marker(pytest.mark.xdist_group("gpu"))  # one at a time: they measure the card's memory
             if not torch.cuda.is_available():
                 item.add_marker(pytest.mark.skip(reason="no CUDA GPU here"))
 

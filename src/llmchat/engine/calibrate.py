@@ -91,7 +91,8 @@ def _gpu_speeds(indices: tuple[int, ...]) -> GpuSpeeds | None:
 
 
 def _rate(step: Callable[[], object], size: int, wait: Callable[[], object]) -> float:
-    """Bytes/s of ``step``, which moves ``size`` bytes: the best of steps repeated for SECONDS after a warm-up."""
+    """Bytes/s of ``step``, which moves ``size`` bytes: the best of steps repeated for SECONDS after a warm-up,
+    for what a busy machine adds is not the machine's."""
     step()
     wait()
     best, end = float("inf"), time.perf_counter() + SECONDS
@@ -159,10 +160,10 @@ def layer_overhead(device: str) -> float:
         model = LlamaForCausalLM(config).eval()
         cache = {cache_argument(model): DynamicCache(config=config)}
         token = torch.zeros(1, 1, dtype=torch.long)
-        for _ in range(3):
-            model(input_ids=token, use_cache=True, **cache)
-        steps, started = 0, time.perf_counter()
-        while steps < 5 or time.perf_counter() - started < SECONDS:
+
+        def step() -> None:
             model(input_ids=token, use_cache=True, **cache).logits.argmax().item()
-            steps += 1
-        return (time.perf_counter() - started) / steps / LAYERS
+
+        for _ in range(3):
+            step()
+        return 1 / _rate(step, LAYERS, lambda: None)

@@ -57,7 +57,7 @@ class Replies:
         raise PromptError(
             "Message too long",
             f"The message takes {len(found):,} tokens; the context holds {self._plan.context:,}.",
-            "Shorten it, or load the model with a longer context (F4).",
+            "Shorten it, or load the model with a longer context (F4, or --context).",
         )
 
     def reuse(self, prompt: tuple[str, ...]) -> int:

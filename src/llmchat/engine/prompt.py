@@ -90,7 +90,7 @@ class PromptBuilder:
         return PromptError(
             "Message too long",
             f"{what} takes {tokens:,} tokens; the context holds {self._context:,}, {room} of them for the answer.",
-            "Shorten it, or load the model with a longer context (F4).",
+            "Shorten it, or load the model with a longer context (F4, or --context).",
         )
 
     # --- with a chat template --------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ __all__ = ["SECONDS", "api", "translated"]
 
 SECONDS = 6.0
 """For a question to the hub, connection and answer each; downloads have the client's own limit."""
+HOW_TO_LOG_IN = "F5 in the list of models (llmchat without a model), or the variable HF_TOKEN"
 
 
 def api() -> HfApi:
@@ -90,7 +91,7 @@ def gated(error: Any, model_id: str) -> AccessError:
         return AccessError(
             "Gated model",
             f"{model_id} is only for people who accepted its terms, and nobody is logged in.",
-            f"1. Accept the terms at {page}. 2. Log in here with a token of the same account.",
+            f"1. Accept the terms at {page}. 2. Log in with a token of the same account: {HOW_TO_LOG_IN}.",
         )
     if "awaiting" in words or "pending" in words:
         return AccessError(
@@ -120,7 +121,10 @@ def not_found(model_id: str) -> ModelError | AccessError:
     from huggingface_hub import get_token
 
     if get_token() is None:
-        what, then = "or it is private, and nobody is logged in", "Check the spelling; for a private model log in."
+        what, then = (
+            "or it is private, and nobody is logged in",
+            f"Check the spelling; for a private model log in: {HOW_TO_LOG_IN}.",
+        )
     else:
         what, then = (
             "or it is private, and the account in force may not see it",
@@ -150,7 +154,7 @@ def _by_status(status: int, error: Exception, model_id: str) -> LlmchatError:
         return AccessError(
             "Token refused",
             "The hub refuses the token in force: it is wrong, expired or revoked.",
-            f"Log in with a new one from {endpoint()}/settings/tokens.",
+            f"Log in with a new one from {endpoint()}/settings/tokens: {HOW_TO_LOG_IN}.",
         )
     if status == 403:
         return AccessError(
