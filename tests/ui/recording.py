@@ -78,7 +78,12 @@ class RecordingSession:
 
     def delete_chat(self, chat_id: str) -> None:
         self.calls.append(("delete_chat", chat_id))
+        self._deleted = [chat for chat in self.saved if chat.id == chat_id]
         self.saved = [chat for chat in self.saved if chat.id != chat_id]
+
+    def restore_chat(self, chat_id: str) -> None:
+        self.calls.append(("restore_chat", chat_id))
+        self.saved = [*self._deleted, *self.saved]
 
     def export(self, path: Path | None = None) -> Path:
         self.calls.append(("export", path))
@@ -86,6 +91,9 @@ class RecordingSession:
 
     def set_sampling(self, sampling: Sampling) -> None:
         self.calls.append(("set_sampling", sampling))
+
+    def set_folders(self, folders: Sequence[str]) -> None:
+        self.calls.append(("set_folders", tuple(folders)))
 
     def set_system(self, text: str) -> None:
         self.calls.append(("set_system", text))

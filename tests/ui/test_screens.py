@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from textual.widgets import DataTable, Input, OptionList, Static
+from textual.widgets import DataTable, Input, OptionList, Select, Static
 
 from llmchat.domain.plan import Request
 from llmchat.errors import AccessError
@@ -19,6 +19,7 @@ from llmchat.ui.screens.picker import PickerScreen
 from llmchat.ui.screens.problem import ProblemScreen
 from llmchat.ui.screens.settings import SettingsScreen
 from llmchat.ui.screens.switcher import SwitcherScreen
+from llmchat.ui.screens.theme import ThemeScreen
 from llmchat.ui.widgets.composer import Composer
 from llmchat.ui.widgets.plan_view import PlanView
 from llmchat.ui.widgets.proposals import columns, per_gpu
@@ -202,6 +203,9 @@ async def test_a_chat_is_deleted_at_the_second_press() -> None:
         assert "delete_chat" not in session.names()
         await pilot.press("ctrl+d")
         await until(pilot, lambda: ("delete_chat", "c1") in session.calls)
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: ("restore_chat", "c1") in session.calls)
+        assert len(running.screen.query_one("#chats", OptionList).options) == len(states.SAVED)
 
 
 # --- settings ----------------------------------------------------------------------------------------------------
@@ -258,6 +262,36 @@ async def test_commands_take_their_argument(name: str, argument: str, call: tupl
     async with running.run_test(size=SIZE) as pilot:
         running.screen.post_message(CommandRun(name, argument))
         await until(pilot, lambda: call in session.calls)
+
+
+async def test_a_theme_is_seen_before_it_is_kept() -> None:
+    running, _, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        for last, theme in (("escape", "dark"), ("enter", "forest")):
+            running.run_command("theme")
+            await until(pilot, lambda: isinstance(running.screen, ThemeScreen) and running.screen.query("#themes"))
+            await pilot.press("down")
+            await until(pilot, lambda: running.theme == "forest")
+            await pilot.press(last)
+            await until(pilot, lambda: isinstance(running.screen, ChatScreen))
+            assert running.theme == running.settings.theme == theme
+
+
+async def test_settings_of_the_machine_and_the_screen() -> None:
+    running, session, _ = app(states.ready())
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f2")
+        await until(pilot, lambda: running.screen.query("#model_folders"))
+        running.screen.query_one("#model_folders", Input).value = "/data/models, ~/other models"
+        running.screen.query_one("#comfortable", Input).value = "12"
+        running.screen.query_one("#ascii", Select).value = "on"
+        running.screen.query_one("#reduced_motion", Select).value = "off"
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(running.screen, ChatScreen))
+        assert ("set_folders", ("/data/models", "~/other models")) in session.calls
+        assert session.calls[-2][0] == "replan" and session.calls[-2][1].comfortable == 12
+        assert running.settings.ascii and not running.settings.reduced_motion
+        assert running.animation_level == "full"
 
 
 async def test_theme_by_name_and_an_unknown_command() -> None:

@@ -104,7 +104,7 @@ def test_progress_with_rate_and_time_left() -> None:
 
 
 def test_progress_of_unknown_length_and_of_none() -> None:
-    assert progress_words(Step(stage="x", done=GIB, unit="bytes", started=990.0), 1000.0) == "1.0 GiB   0.10 GiB/s"
+    assert progress_words(Step(stage="x", done=GIB, unit="bytes", started=990.0), 1000.0) == "1.0 GiB   102 MiB/s"
     assert progress_words(Step(stage="Planning"), 1000.0) == ""
 
 

@@ -119,10 +119,17 @@ class Actions(App[None], inherit_bindings=False):
             self.session.set_sampling(changes["sampling"])
         if "system" in changes:
             self.session.set_system(changes["system"])
-        if "prefer" in changes:
-            self.session.replan(msgspec.structs.replace(self.session.request, prefer=changes["prefer"]))
+        request = {key: changes[key] for key in ("prefer", "comfortable") if key in changes}
+        if request:
+            self.session.replan(msgspec.structs.replace(self.session.request, **request))
+        if "model_folders" in changes:
+            self.session.set_folders(changes["model_folders"])
         if "panel" in changes:
             self.chat.mode = changes["panel"]
+        if "ascii" in changes:
+            self.refresh_css(animate=False)
+        if "reduced_motion" in changes:
+            self.animation_level = "none" if changes["reduced_motion"] else "full"
 
     def action_login(self) -> None:
         from llmchat.ui.screens.login import LoginScreen
@@ -150,13 +157,20 @@ class Actions(App[None], inherit_bindings=False):
         return [(self.get_key_display(b), b.description, b.id or "") for b in own]
 
     def action_theme(self, name: str = "") -> None:
-        """Take the named theme, else the next one."""
-        names = self.theme_names
-        if name and name not in names:
-            self.notify(f"There is no theme {name}: {', '.join(names)}.", severity="warning", markup=False)
-            return
-        current = names.index(self.theme) if self.theme in names else -1
-        self.apply_settings({"theme": name or names[(current + 1) % len(names)]})
+        """Take the named theme; without a name, let one be chosen."""
+        from llmchat.ui.screens.theme import ThemeScreen
+
+        def chosen(choice: str | None) -> None:
+            if choice is not None:
+                self.apply_settings({"theme": choice})
+
+        if not name:
+            self.push_screen(ThemeScreen(self.session, self.theme_names, self.theme), chosen)
+        elif name in self.theme_names:
+            chosen(name)
+        else:
+            names = ", ".join(self.theme_names)
+            self.notify(f"There is no theme {name}: {names}.", severity="warning", markup=False)
 
     # --- the chat --------------------------------------------------------------------------------------------
     def action_new(self) -> None:
@@ -164,6 +178,12 @@ class Actions(App[None], inherit_bindings=False):
 
     def action_retry(self) -> None:
         self.session.regenerate()
+
+    def action_reload(self) -> None:
+        if self.session.state.plan is None:
+            self.notify("First choose a model (F3).", severity="warning")
+        else:
+            self.session.reload()
 
     def action_stop(self) -> None:
         self.session.stop()
@@ -206,6 +226,13 @@ class Actions(App[None], inherit_bindings=False):
 
     def action_editor(self) -> None:
         """Hand the terminal to the person's editor, then take the text into the composer."""
+        self._behind_typing(self._edit_outside)
+
+    def _behind_typing(self, act: Callable[[], None]) -> None:
+        """Act once the focused widget has taken the keys that a binding of priority overtook."""
+        (self.focused or self).call_later(act)
+
+    def _edit_outside(self) -> None:
         from llmchat.ui.editor import edit
 
         try:
@@ -219,6 +246,9 @@ class Actions(App[None], inherit_bindings=False):
     # --- stop and quit ---------------------------------------------------------------------------------------
     def action_interrupt(self) -> None:
         """Ctrl+C: copy a selection, else clear the draft, else stop, else quit at the second time."""
+        self._behind_typing(self._interrupt)
+
+    def _interrupt(self) -> None:
         now = self.clock()
         if self._copy_selection() or self._clear_draft() or self.session.stop():
             return

@@ -28,6 +28,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("new", "New chat", "The old one is kept", "", "Ctrl+N"),
     Command("chats", "Saved chats", "Find, resume or delete one", "", "Ctrl+R"),
     Command("retry", "Answer again", "The last message gets a new reply"),
+    Command("reload", "Load the model again", "As it was, after the engine ended"),
     Command("stop", "Stop", "The reply, else the load or download", "", "Esc"),
     Command("system", "System prompt", "What the model is told before the chat", "text"),
     Command("export", "Export the chat", "As Markdown, with model, strategy and speed", "file", "Ctrl+E"),

@@ -51,9 +51,10 @@ PROBLEM: list[Binding] = [
 ]
 CHATS: list[Binding] = [
     Binding("ctrl+d", "delete", "Delete", id="chats.delete", priority=True),
+    Binding("ctrl+z", "undo", "Undo the deletion", id="chats.undo"),
 ]
 LOGIN: list[Binding] = [
-    Binding("ctrl+o", "logout", "Log out", id="login.logout", priority=True),
+    Binding("ctrl+o", "logout", "Log out", id="login.logout"),
 ]
 
 Row = tuple[str, str, str]

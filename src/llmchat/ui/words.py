@@ -133,7 +133,8 @@ def activity(state: SessionState) -> str:
 
 def _replying(reply: Reply) -> str:
     if reply.tokens:
-        return f"{'answering' if reply.answer else 'thinking'} {DOT} {reply.tokens:,} tokens"
+        count = "1 token" if reply.tokens == 1 else f"{reply.tokens:,} tokens"
+        return f"{'answering' if reply.answer else 'thinking'} {DOT} {count}"
     if reply.prompt_tokens and reply.prefill_done:
         return f"reading the prompt {DOT} {reply.prefill_done:,} of {reply.prompt_tokens:,}"
     return "reading the prompt"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -15,6 +16,7 @@ from textual.widget import Widget
 from llmchat.session.controller import Session
 from llmchat.session.state import SessionState
 from llmchat.ui import keys
+from llmchat.ui.widgets.field import Field
 from llmchat.ui.widgets.status_bar import Hints, StatusBar
 
 Result = TypeVar("Result")
@@ -63,6 +65,10 @@ class Dialog(ModalScreen[Result]):
         bar = StatusBar(classes="hints")
         bar.hints = self.HINTS
         return bar
+
+    @on(Field.Bound)
+    async def _key_of_field(self, event: Field.Bound) -> None:
+        await event.run()
 
     def action_cancel(self) -> None:
         self.dismiss(None)

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from llmchat.session.controller import Session
-from llmchat.session.state import SessionState
+from llmchat.session.state import Phase, SessionState
 from llmchat.ui import keys
 from llmchat.ui.commands import COMMANDS
 from llmchat.ui.layout import Mode, next_mode
@@ -43,6 +43,7 @@ HINTS: Hints = (
     ("^E", "export"),
 )
 STOP: Hints = (("Esc", "stop"),)
+STILL = "The reply before is not finished: Esc stops it."
 
 
 class ChatScreen(StateView, Screen[None]):
@@ -88,8 +89,10 @@ class ChatScreen(StateView, Screen[None]):
         self._show_chat(state)
         self._show_bars(state)
         show_memory(self, state, self._mode)
+        composer = self.query_one(Composer)
+        composer.held = STILL if state.phase is Phase.GENERATING else ""
         if state.draft:
-            self.query_one(Composer).draft = self.session.take_draft()
+            composer.draft = self.session.take_draft()
 
     def _show_chat(self, state: SessionState) -> None:
         transcript = self.query_one(Transcript)
@@ -98,7 +101,7 @@ class ChatScreen(StateView, Screen[None]):
         transcript.notices = state.notices
         transcript.seen_from = state.seen_from
         transcript.busy_text = activity(state) if state.reply and not state.reply.tokens else ""
-        transcript.model = state.model.id if state.model else ""
+        transcript.model = state.model.title if state.model else ""
         transcript.label = state.plan.label if state.plan else ""
         if state.chat and state.chat.id != self._chat_id:
             self._chat_id = state.chat.id

@@ -24,7 +24,8 @@ def show_memory(screen: Screen[None], state: SessionState, mode: Mode) -> None:
     _show_standing(screen.query_one(Standing), state, form)
     if form == "panel":
         panel.planned = state.plan.devices if state.plan else None
-        panel.measured, panel.room = state.measured, room(state)
+        panel.loaded, panel.room = state.measured is not None, room(state)
+        panel.tokens = (state.context_used, state.plan.context if state.plan else 0)
         panel.sample, panel.history = state.memory, state.history
     elif form == "rows":
         rows.sample = state.memory

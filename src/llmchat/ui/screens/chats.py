@@ -18,8 +18,10 @@ from llmchat.ui import keys
 from llmchat.ui.screens.base import Dialog
 from llmchat.ui.widgets.field import Field
 from llmchat.ui.widgets.memory_text import MUTED, ends
+from llmchat.ui.widgets.status_bar import Hints, StatusBar
 from llmchat.ui.words import one_line
 
+UNDO: Hints = (("^Z", "undo the deletion"),)
 WIDTH = 100
 """Of the frame, where the terminal has as much."""
 
@@ -30,8 +32,8 @@ class ChatsScreen(Dialog[str]):
     CSS_PATH = "chats.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.CHATS,
-        Binding("up", "move(-1)", show=False, priority=True),
-        Binding("down", "move(1)", show=False, priority=True),
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
     ]
     HEADING = "Chats"
     HINTS = (("Enter", "resume"), ("↑↓", "choose"), ("^D", "delete"), ("Esc", "close"))
@@ -42,6 +44,7 @@ class ChatsScreen(Dialog[str]):
 
     def on_mount(self) -> None:
         self._doomed = ""
+        self._deleted: list[str] = []
         self.query_one(OptionList).can_focus = False
         self.query_one(Input).focus()
         self._fill()
@@ -86,14 +89,26 @@ class ChatsScreen(Dialog[str]):
             options.action_cursor_down()
 
     def action_delete(self) -> None:
-        """The first press asks, the second deletes."""
+        """The first press asks, the second deletes. Of priority, as the field has a use of its own for the key."""
+        self.query_one(Field).in_turn("delete_now", self)
+
+    def action_undo(self) -> None:
+        """Bring back what was deleted last."""
+        if self._deleted:
+            self.session.restore_chat(self._deleted.pop())
+            self._doomed = ""
+            self._fill()
+
+    def action_delete_now(self) -> None:
         chosen, options = self._chosen(), self.query_one(OptionList)
         row = options.highlighted
         if chosen is None:
             return
         if self._doomed == chosen:
             self.session.delete_chat(chosen)
+            self._deleted.append(chosen)
             self._doomed = ""
+            self.query_one(StatusBar).hints = UNDO + self.HINTS
         else:
             self._doomed = chosen
         self._fill()

@@ -78,18 +78,20 @@ class LoadScreen(StateView, Dialog[None]):
 
 
 def progress_words(step: Step, now: float) -> str:
-    """``33.1 of 131 GiB  4.9 GiB/s  20 s left``: what is known of it."""
+    """``33.1 of 131 GiB  4.9 GiB/s  20 s left``: what is known of it; where nothing is, ``for 12 s``."""
     taken = now - step.started
     rate = step.done / taken if step.started and taken > 0.5 else 0.0
     parts = []
     if step.unit == "bytes" and (step.done or step.total):
-        parts.append(
-            f"{step.done / GIB:.1f} of {step.total / GIB:.1f} GiB" if step.total else f"{step.done / GIB:.1f} GiB"
-        )
+        unit, name, digits = (GIB, "GiB", 1) if max(step.done, step.total) >= GIB else (2**20, "MiB", 0)
+        of = f" of {step.total / unit:.{digits}f}" if step.total else ""
+        parts.append(f"{step.done / unit:.{digits}f}{of} {name}")
         if rate:
-            parts.append(f"{rate / GIB:.2f} GiB/s")
+            parts.append(f"{rate / GIB:.2f} GiB/s" if rate >= GIB else f"{rate / 2**20:.0f} MiB/s")
     elif step.total:
         parts.append(f"{step.done:,} of {step.total:,} {step.unit}".rstrip())
     if rate and step.total > step.done:
         parts.append(f"{duration((step.total - step.done) / rate)} left")
+    elif not parts and step.started and taken >= 2:
+        parts.append(f"for {duration(taken)}")
     return "   ".join(parts)

@@ -19,10 +19,11 @@ from llmchat.ui.messages import CommandRun
 from llmchat.ui.screens.base import StateView
 from llmchat.ui.widgets.field import Field
 from llmchat.ui.widgets.memory_text import MUTED
-from llmchat.ui.widgets.status_bar import StatusBar
+from llmchat.ui.widgets.status_bar import Hints, StatusBar
 from llmchat.ui.words import machine, printable, size, where
 
-HINTS = (("Enter", "open"), ("↑↓", "choose"), ("F5", "log in"), ("F1", "help"), ("Esc", "back"), ("^Q", "quit"))
+HINTS: Hints = (("Enter", "open"), ("↑↓", "choose"), ("F5", "log in"), ("F1", "help"), ("^Q", "quit"))
+BACK: Hints = (("Esc", "back"),)
 
 SIZE_WIDTH = 11
 WHERE_WIDTH = 10
@@ -36,8 +37,8 @@ class PickerScreen(StateView, Screen[ModelRef | str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.PICKER,
         Binding("escape", "back", "Back", id="picker.back"),
-        Binding("up", "move(-1)", show=False, priority=True),
-        Binding("down", "move(1)", show=False, priority=True),
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -51,9 +52,7 @@ class PickerScreen(StateView, Screen[ModelRef | str]):
         yield Field(placeholder="Filter, or type a hub id (org/name) or a folder", id="query")
         yield DataTable(id="models", cursor_type="row", cell_padding=0)
         yield Static(id="account")
-        bar = StatusBar()
-        bar.hints = HINTS
-        yield bar
+        yield StatusBar()
 
     def on_mount(self) -> None:
         self.query_one(DataTable).can_focus = False
@@ -72,6 +71,7 @@ class PickerScreen(StateView, Screen[ModelRef | str]):
         about = machine(state.hardware)
         head = Content.assemble(("llmchat", "bold $primary"), ("  Choose a model\n", "bold"), (about, MUTED))
         self.query_one("#heading", Static).update(head)
+        self.query_one(StatusBar).hints = (BACK if state.model else ()) + HINTS
         self.query_one("#account", Static).update(_account(state.account))
         self._fill(state)
 
@@ -108,6 +108,10 @@ class PickerScreen(StateView, Screen[ModelRef | str]):
         if row < len(self._shown):
             self.dismiss(self._shown[row])
 
+    @on(Field.Bound)
+    async def _key_of_field(self, event: Field.Bound) -> None:
+        await event.run()
+
     def action_move(self, by: int) -> None:
         table = self.query_one(DataTable)
         table.move_cursor(row=table.cursor_row + by)
@@ -135,7 +139,8 @@ def _cells(item: ModelRef | str, width: int, state_width: int, *, opened: bool) 
         return [Content(f"Open {item}").truncate(width, ellipsis=True), Content(""), _muted(place), Content("")]
     name = printable(item.title if item.kind == "embedded" else item.id)
     name = name if len(name) < width else "…" + name[2 - width :]
-    now = "open" if opened else "ready" if item.present else "to download"
+    missing = "to convert" if item.kind == "embedded" else "to download"
+    now = "open" if opened else "ready" if item.present else missing
     note = f"{now}; {item.note}" if item.note and state_width > 20 else now
     return [
         Content.styled(name, "bold" if opened else ""),

@@ -20,6 +20,13 @@ from llmchat.session.settings import Settings
 from llmchat.ui.screens.base import Dialog
 from llmchat.ui.widgets.field import Field
 
+CHOICES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("panel", "Memory view", ("full", "compact", "hidden")),
+    ("prefer", "Prefer", ("balanced", "quality", "speed")),
+    ("ascii", "Plain characters", ("off", "on")),
+    ("reduced_motion", "Reduced motion", ("off", "on")),
+)
+"""Field, label, values; of a yes or no, the words for it."""
 FIELDS: tuple[tuple[str, str, str, float, float | None], ...] = (
     ("temperature", "Temperature", "number", 0, 5),
     ("top_p", "Top p", "number", 0, 1),
@@ -37,7 +44,7 @@ class SettingsScreen(Dialog[dict[str, Any]]):
     """Gives back the settings that were changed, by name."""
 
     CSS_PATH = "settings.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", "Save", id="settings.save", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", "Save", id="settings.save")]
     HEADING = "Settings"
     HINTS = (("^S", "save"), ("Tab", "next"), ("Esc", "leave as it was"))
 
@@ -48,12 +55,19 @@ class SettingsScreen(Dialog[dict[str, Any]]):
     def body(self) -> Iterable[Widget]:
         now = self._settings
         theme = now.theme if now.theme in self._themes else self._themes[0]
-        rows = [
-            _row("Theme", _select("theme", self._themes, theme)),
-            _row("Memory view", _select("panel", ("full", "compact", "hidden"), now.panel)),
-            _row("Prefer", _select("prefer", ("balanced", "quality", "speed"), now.prefer)),
-            _row("System prompt", Field(now.system, id="system", compact=True, placeholder="none")),
-        ]
+        rows = [_row("Theme", _select("theme", self._themes, theme))]
+        for name, label, values in CHOICES:
+            value = getattr(now, name)
+            rows.append(_row(label, _select(name, values, values[value] if isinstance(value, bool) else value)))
+        rows.append(_row("Comfortable tok/s", _number("comfortable", "number", now.comfortable, Number(0.1, 1e6))))
+        folders = Field(
+            ", ".join(now.model_folders),
+            id="model_folders",
+            compact=True,
+            placeholder="none besides the hub's cache",
+        )
+        rows.append(_row("Model folders", folders))
+        rows.append(_row("System prompt", Field(now.system, id="system", compact=True, placeholder="none")))
         for name, label, kind, least, most in FIELDS:
             value = getattr(now.sampling, name)
             rows.append(_row(label, _number(name, kind, value, Number(least, most))))
@@ -67,7 +81,7 @@ class SettingsScreen(Dialog[dict[str, Any]]):
     def action_save(self) -> None:
         broken = [field for field in self.query(Input) if not field.is_valid]
         if broken:
-            label = next(label for name, label, *_ in FIELDS if name == broken[0].id)
+            label = next((label for name, label, *_ in FIELDS if name == broken[0].id), "Comfortable tok/s")
             self.query_one("#wrong", Static).update(Content.styled(f"{label}: not a value it can have.", "$error"))
             broken[0].focus()
             return
@@ -75,7 +89,12 @@ class SettingsScreen(Dialog[dict[str, Any]]):
 
     def _changes(self) -> dict[str, Any]:
         chosen: dict[str, Any] = {str(select.id): select.value for select in self.query(Select)}
+        for name in ("ascii", "reduced_motion"):
+            chosen[name] = chosen[name] == "on"
         chosen["system"] = self.query_one("#system", Input).value
+        chosen["comfortable"] = float(self.query_one("#comfortable", Input).value or Settings().comfortable)
+        folders = self.query_one("#model_folders", Input).value.split(",")
+        chosen["model_folders"] = tuple(folder.strip() for folder in folders if folder.strip())
         chosen["sampling"] = msgspec.structs.replace(self._settings.sampling, **self._sampling())
         return {name: value for name, value in chosen.items() if value != getattr(self._settings, name)}
 

@@ -14,7 +14,7 @@ from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import DataTable, Static
 
-from llmchat.domain.plan import Plan, Prefer, Proposal, Ranking, Request
+from llmchat.domain.plan import Plan, Prefer, Ranking, Request
 from llmchat.session.controller import Session
 from llmchat.session.state import SessionState
 from llmchat.ui import keys
@@ -23,7 +23,7 @@ from llmchat.ui.screens.ask import AskScreen
 from llmchat.ui.screens.base import Dialog, StateView
 from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.widgets.plan_view import PlanView
-from llmchat.ui.widgets.proposals import cells, columns, detail
+from llmchat.ui.widgets.proposals import Row, cells, columns, detail, rows
 from llmchat.ui.words import printable
 
 PREFERENCES: tuple[Prefer, ...] = ("balanced", "quality", "speed")
@@ -41,11 +41,12 @@ class SwitcherScreen(StateView, Dialog[Plan]):
         super().__init__(session)
         self._request = request
         self._ranking: Ranking | None = None
+        self._rows: list[Row] = []
         self._width = 0
 
     def body(self) -> Iterable[Widget]:
         yield Static(id="why")
-        yield DataTable(id="proposals", cursor_type="row", cell_padding=0)
+        yield DataTable(id="proposals", cursor_type="row", cell_padding=0, cursor_foreground_priority="renderable")
         yield VerticalScroll(Static(id="words"), PlanView(id="devices"), id="detail", can_focus=False)
 
     def on_mount(self) -> None:
@@ -74,11 +75,12 @@ class SwitcherScreen(StateView, Dialog[Plan]):
         shape = columns(ranking.proposals, self.size.width - 6)
         for column in shape:
             table.add_column(column.heading, width=column.width)
-        for proposal in ranking.proposals:
-            loaded = isinstance(proposal, Plan) and same(proposal, state.plan)
-            best = proposal == ranking.best
-            table.add_row(*cells(proposal, shape, self._request.comfortable, best=best, loaded=loaded))
-        first = ranking.proposals.index(ranking.best) if ranking.best else 0
+        self._rows = rows(ranking.proposals)
+        for each in self._rows:
+            loaded = isinstance(each[0], Plan) and same(each[0], state.plan)
+            best = each[0] == ranking.best
+            table.add_row(*cells(each, shape, self._request.comfortable, best=best, loaded=loaded))
+        first = self._rows.index((ranking.best,)) if ranking.best else 0
         table.move_cursor(row=first if row is None else row)
         self._explain()
 
@@ -92,27 +94,27 @@ class SwitcherScreen(StateView, Dialog[Plan]):
 
     @on(DataTable.RowHighlighted)
     def _explain(self) -> None:
-        proposal = self._at_cursor()
-        view = self.query_one(PlanView)
+        row, view = self._at_cursor(), self.query_one(PlanView)
+        proposal = row[0] if row else None
         view.display = isinstance(proposal, Plan)
-        if proposal is None:
+        if row is None:
             return
-        self.query_one("#words", Static).update(detail(proposal))
+        words = self.query_one("#words", Static)
+        words.update(detail(row, words.size.width or self.size.width - 7))
         self.query_one("#detail", VerticalScroll).scroll_home(animate=False)
         if isinstance(proposal, Plan):
             view.hardware, view.plan = self.session.state.hardware, proposal
 
-    def _at_cursor(self) -> Proposal | None:
+    def _at_cursor(self) -> Row | None:
         row = self.query_one(DataTable).cursor_row
-        proposals = self._ranking.proposals if self._ranking else ()
-        return proposals[row] if row < len(proposals) else None
+        return self._rows[row] if row < len(self._rows) else None
 
     @on(DataTable.RowSelected)
     def _choose(self) -> None:
-        proposal = self._at_cursor()
-        if isinstance(proposal, Plan):
-            self.dismiss(proposal)
-        elif proposal is not None:
+        row = self._at_cursor()
+        if row and isinstance(row[0], Plan):
+            self.dismiss(row[0])
+        elif row is not None:
             self.app.bell()
 
     def action_prefer(self) -> None:

@@ -58,6 +58,9 @@ class Composer(TextArea):
     blocked: reactive[str] = reactive("")
     """Why nothing can be written now; empty when it can."""
 
+    held: reactive[str] = reactive("")
+    """Why no message can be sent now, though it can be written; empty when it can."""
+
     class Submitted(Message):
         """A message to be sent, pastes expanded."""
 
@@ -119,15 +122,17 @@ class Composer(TextArea):
                 event.prevent_default()
 
     def action_send(self) -> None:
-        """Send the message or give the command; nothing for blank text."""
+        """Send the message or give the command; nothing for blank text, and no message while it is held."""
         text = self.draft.strip()
-        if not text:
+        command = COMMAND.fullmatch(text) if "\n" not in text else None
+        if self.held and text and not command:
+            self.notify(self.held, timeout=3, markup=False)
+        if not text or (self.held and not command):
             return
         self._history.add(text)
         self.clear()
         self._pastes.clear()
         self.history.clear()
-        command = COMMAND.fullmatch(text) if "\n" not in text else None
         if command:
             self.post_message(self.CommandGiven(command[1], (command[2] or "").strip()))
         else:

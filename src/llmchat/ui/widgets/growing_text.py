@@ -107,10 +107,10 @@ class GrowingMarkdown(GrowingText):
         source = [*self._lines, self._partial]
         nodes = parse("\n".join(source))
         blocks = Blocks(source, self.palette, self.width)
-        if not nodes or nodes[-1].map is None:
+        last = nodes[-1] if nodes else None
+        if last is None or last.map is None:
             self._show(self._drawn(blocks, nodes), self._gap)
             return True
-        last = nodes[-1]
         if len(nodes) > 1:
             self._close(self._drawn(blocks, nodes[:-1]), self._gap)
             self._drop(last.map[0])

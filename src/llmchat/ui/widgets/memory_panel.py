@@ -32,7 +32,10 @@ class MemoryPanel(Widget):
     sample: reactive[MemorySample | None] = reactive(None)
     history: reactive[tuple[MemorySample, ...]] = reactive(())
     planned: reactive[dict[str, Account] | None] = reactive(None)
-    measured: reactive[dict[str, Account] | None] = reactive(None)
+    loaded: reactive[bool] = reactive(False)
+    """What the engine holds now is what was planned, and can be compared with it."""
+    tokens: reactive[tuple[int, int]] = reactive((0, 0))
+    """Of the chat so far, and that the plan has room for."""
     room: reactive[str] = reactive("")
     """How many more tokens there is room for, in words."""
 
@@ -72,8 +75,10 @@ class MemoryPanel(Widget):
         """Planned beside measured, and how far the chat can go."""
         lines = []
         if self.planned:
-            measured = sums(self.measured.items()) if self.measured else None
-            lines += [Content(""), *comparison(sums(self.planned.items()), measured, width)]
+            now = [(device.key, device.account) for device in devices(self.sample)]
+            used, context = self.tokens
+            measured = sums(now) if self.loaded else None
+            lines += [Content(""), *comparison(sums(self.planned.items()), measured, width, context, used)]
         if self.room:
             lines += [Content(""), *Content.styled(self.room, MUTED).wrap(width)]
         return lines

@@ -154,14 +154,19 @@ def sums(accounts: Iterable[tuple[str, Account]]) -> Account:
     )
 
 
-def comparison(planned: Account, measured: Account | None, width: int) -> list[Content]:
-    """Planned and measured GiB by kind, under their names."""
+def comparison(planned: Account, measured: Account | None, width: int, context: int, used: int) -> list[Content]:
+    """Planned and measured GiB by kind, under their names; the KV cache is planned for the whole ``context`` of
+    tokens and measured at those ``used``, and that is said."""
     column = 11
+    digits = 1 if planned.engine >= 10 * GIB else 2
     head = "GiB".ljust(width - 2 * column) + "planned".rjust(column) + "measured".rjust(column)
     lines = [Content.styled(head, MUTED)]
     for kind in KINDS[:3]:
         amounts = [getattr(planned, kind), getattr(measured, kind) if measured else None]
-        cells = ["–" if amount is None else f"{amount / GIB:.1f}" for amount in amounts]
+        cells = ["–" if amount is None else f"{amount / GIB:.{digits}f}" for amount in amounts]
         name = Content.styled(NAMES[kind].ljust(width - 2 * column), colour(kind))
         lines.append(Content.assemble(name, (cells[0].rjust(column), "$muted"), (cells[1].rjust(column), "")))
+    if measured and context:
+        words = f"KV cache planned for {context:,} tokens, so far {used:,}"
+        lines += Content.styled(words, MUTED).wrap(width)
     return lines

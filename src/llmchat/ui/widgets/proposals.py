@@ -13,12 +13,15 @@ from llmchat.domain.memory import CPU, DISK, GIB, Account, cuda_index
 from llmchat.domain.plan import Plan, Precision, Proposal, Refusal
 from llmchat.ui.bars import BEST, DOT, LOADED
 from llmchat.ui.widgets.memory_text import MUTED
-from llmchat.ui.words import device_name, duration, number
+from llmchat.ui.words import device_name, duration, number, speed
 
 Name = Literal["mark", "strategy", "precision", "gpus", "ram", "disk", "speed", "context", "verdict"]
 
 VERDICT = 12
 """Least cells of the verdict."""
+
+Row = tuple[Proposal, ...]
+"""What stands in one row: a proposal, or refusals of one strategy for one reason."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,17 @@ class Column:
         """``text`` in this column, cut where it is too long."""
         text = text if len(text) < self.width else text[: self.width - 2] + "…"
         return text.rjust(self.width) if self.right else (" " + text).ljust(self.width)
+
+
+def rows(proposals: Sequence[Proposal]) -> list[Row]:
+    """Plans and refusals that name what is missing, each in a row; below them, a strategy that cannot be had here
+    at all in one row for its precisions."""
+    absent: dict[tuple[str, str], list[Proposal]] = {}
+    for proposal in proposals:
+        if isinstance(proposal, Refusal) and not proposal.missing:
+            absent.setdefault((proposal.strategy, proposal.reason), []).append(proposal)
+    single: list[Row] = [(p,) for p in proposals if isinstance(p, Plan) or p.missing]
+    return single + [tuple(group) for group in absent.values()]
 
 
 def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
@@ -65,14 +79,16 @@ def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
     return [*found[:-1], Column("verdict", " Verdict", max(VERDICT, min(30, spare)))]
 
 
-def cells(
-    proposal: Proposal, shape: Sequence[Column], comfortable: float, *, best: bool, loaded: bool
-) -> list[Content]:
+def cells(row: Row, shape: Sequence[Column], comfortable: float, *, best: bool, loaded: bool) -> list[Content]:
     """One row; plans below ``comfortable`` tokens/s are called slow.
 
     Refusals are muted; the loaded plan and the recommended one carry a mark and a word.
     """
-    texts = _plan_texts(proposal, comfortable) if isinstance(proposal, Plan) else _refusal_texts(proposal)
+    proposal = row[0]
+    if isinstance(proposal, Plan):
+        texts = _plan_texts(proposal, comfortable)
+    else:
+        texts = _refusal_texts(proposal, precisions(row), next(c.width for c in shape if c.name == "verdict"))
     texts["mark"] = LOADED if loaded else BEST if best else ""
     if loaded or best:
         texts["verdict"] = " loaded" if loaded else " recommended"
@@ -91,15 +107,28 @@ def _plan_texts(plan: Plan, comfortable: float) -> dict[Name, str]:
         "gpus": per_gpu(plan),
         "ram": _held(plan.devices.get(CPU)),
         "disk": _held(plan.devices.get(DISK)),
-        "speed": f"{plan.tokens_per_second:,.{1 if plan.tokens_per_second < 100 else 0}f}",
+        "speed": speed(plan.tokens_per_second).removesuffix(" tok/s"),
         "context": f"{plan.context:,}",
         "verdict": " fits" if plan.tokens_per_second >= comfortable else " fits, slow",
     }
 
 
-def _refusal_texts(refusal: Refusal) -> dict[Name, str]:
-    missing = f" {number(refusal.missing)} GiB short" if refusal.missing else " not here"
-    return {"strategy": refusal.strategy, "precision": precision(refusal.precision), "verdict": missing}
+def _refusal_texts(refusal: Refusal, weights: str, room: int) -> dict[Name, str]:
+    """The verdict is what is missing, else the reason where ``room`` cells hold it."""
+    reason = refusal.reason.rstrip(".")
+    if refusal.missing:
+        verdict = f"{number(refusal.missing)} GiB short"
+    else:
+        verdict = reason if len(reason) < room - 1 else "not here"
+    return {"strategy": refusal.strategy, "precision": weights, "verdict": " " + verdict}
+
+
+def precisions(row: Row) -> str:
+    """``published``, ``8, 4 bit``, or ``any`` for all three."""
+    names = [precision(proposal.precision) for proposal in row]
+    if len(names) >= len(Precision):
+        return "any"
+    return ", ".join(names).replace(" bit, ", ", ")
 
 
 def precision(value: Precision) -> str:
@@ -121,20 +150,19 @@ def _held(account: Account | None) -> str:
     return number(account.engine) if account and account.engine else ""
 
 
-def detail(proposal: Proposal) -> Content:
+def detail(row: Row, width: int) -> Content:
     """Why, in words, for the row under the cursor."""
+    proposal = row[0]
     if isinstance(proposal, Plan):
         head = f"first token of a 512-token prompt after {_first(proposal.time_to_first_token)}"
         title = Content.assemble((proposal.label, "bold $primary"), (f"  {head}", MUTED))
-        return Content("\n").join([title, *(_item(line) for line in proposal.because)])
+        return Content("\n").join([title, *_items(proposal.because, width)])
     short = f"  {number(proposal.missing)} GiB short" if proposal.missing else ""
     on = f" on {device_name(proposal.device)}" if proposal.device and proposal.missing else ""
-    title = Content.assemble(
-        (f"{proposal.strategy} {DOT} {precision(proposal.precision)}", "bold"), (short + on, "$error")
-    )
+    title = Content.assemble((f"{proposal.strategy} {DOT} {precisions(row)}", "bold"), (short + on, "$error"))
     lines = [title, Content(proposal.reason)]
     if proposal.remedies:
-        lines += [Content.styled("What would help:", MUTED), *(_item(line) for line in proposal.remedies)]
+        lines += [Content.styled("What would help:", MUTED), *_items(proposal.remedies, width)]
     return Content("\n").join(lines)
 
 
@@ -142,5 +170,10 @@ def _first(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 10 else duration(seconds)
 
 
-def _item(text: str) -> Content:
-    return Content.assemble((f"{DOT} ", MUTED), text)
+def _items(texts: Sequence[str], width: int) -> list[Content]:
+    """Each behind a dot, its further lines under its first word."""
+    lines = []
+    for text in texts:
+        for n, line in enumerate(Content(text).wrap(max(1, width - 2))):
+            lines.append(Content.styled("  " if n else f"{DOT} ", MUTED) + line)
+    return lines
