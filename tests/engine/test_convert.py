@@ -47,6 +47,7 @@ def test_the_converted_folder_is_a_model_like_any_other(smollm2: Path) -> None:
     settings = json.loads((smollm2 / "generation_config.json").read_text())
     tokenizer = AutoTokenizer.from_pretrained(smollm2)
     assert tokenizer.convert_ids_to_tokens(settings["eos_token_id"]) == "<|im_end|>"
+    assert settings["do_sample"] is False
     assert "<|im_start|>" in tokenizer.chat_template
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import GenerationConfig
 
 from llmchat.domain.chat import Sampling
+from llmchat.engine.sampling import UNSAID, Drawing, drawing
 from llmchat.errors import UsageError
 
 from . import tiny
@@ -78,3 +80,31 @@ def test_the_repetition_penalty_counts_when_greedy_too(picked: Picked) -> None:
 def test_values_without_meaning_are_named(values: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(values))):
         Talk(tiny.loaded()).ask("hello", **values)
+
+
+LLAMA = GenerationConfig(do_sample=True, temperature=0.6, top_p=0.9, top_k=20)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "config", "how"),
+    [
+        (Sampling(), None, UNSAID),
+        (Sampling(), GenerationConfig(), UNSAID),
+        (Sampling(), LLAMA, Drawing(0.6, 0.9, 20, 1.0)),
+        (Sampling(temperature=0.0), LLAMA, Drawing(0.0, 0.9, 20, 1.0)),
+        (Sampling(top_k=0, repetition_penalty=1.2), LLAMA, Drawing(0.6, 0.9, 0, 1.2)),
+        (Sampling(), GenerationConfig(do_sample=False, temperature=0.6), UNSAID._replace(temperature=0.0)),
+        (Sampling(temperature=0.9), GenerationConfig(do_sample=False), UNSAID._replace(temperature=0.9)),
+    ],
+)
+def test_what_the_person_leaves_open_is_as_the_authors_set_it(
+    sampling: Sampling, config: GenerationConfig | None, how: Drawing
+) -> None:
+    assert drawing(sampling, config) == how
+
+
+def test_a_reply_is_drawn_as_the_authors_set_it(picked: Picked) -> None:
+    talk = Talk(tiny.loaded("llama"))
+    talk.loaded.model.generation_config.do_sample = False
+    talk.ask("hello", sampling=Sampling(), max_tokens=16)
+    assert picked == plain(talk.loaded.model, prompt(talk, "hello"), 16)

@@ -19,13 +19,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How tokens are drawn. ``temperature`` 0 is greedy."""
+    """How tokens are drawn. The first four are as the model's authors set them where they are None."""
 
-    temperature: float = 0.7
-    top_p: float = 0.95
-    top_k: int = 0
+    temperature: float | None = None
+    """0 is greedy."""
+    top_p: float | None = None
+    top_k: int | None = None
     """0 is off."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: float | None = None
     max_tokens: int | None = None
     """None: what is left of the context."""
     seed: int | None = None

@@ -74,6 +74,7 @@ def _make_plain(model: Any, tokenizer: Any) -> None:
         del model.config.quantization_config
     if not isinstance(model.generation_config, GenerationConfig):
         model.generation_config = GenerationConfig.from_model_config(model.config)
+    model.generation_config.do_sample = False  # a model this small loses its way when drawn by chance
     model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.bos_token_id = model.config.bos_token_id = tokenizer.bos_token_id
     model.generation_config.pad_token_id = model.config.pad_token_id = tokenizer.pad_token_id

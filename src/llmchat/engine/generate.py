@@ -123,7 +123,7 @@ class Generator:
         stream: ReplyStream,
     ) -> StopReason:
         """One token after the other; returns why it ended."""
-        sampler = Sampler(how, prompt)
+        sampler = Sampler(how, prompt, self._loaded.model.generation_config)
         room = self._limit - len(prompt)
         limit = min(room, how.max_tokens or room)
         while not task.cancelled:

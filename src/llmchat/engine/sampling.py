@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
+from transformers import GenerationConfig
 from transformers.generation.logits_process import (
     LogitsProcessorList,
     RepetitionPenaltyLogitsProcessor,
@@ -20,13 +22,40 @@ SEEDS = 2**64
 """torch's generators take seeds below this."""
 
 
+class Drawing(NamedTuple):
+    """``Sampling`` with every value known."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    repetition_penalty: float
+
+
+UNSAID = Drawing(temperature=0.7, top_p=0.95, top_k=0, repetition_penalty=1.0)
+"""For models whose authors say nothing: some variety, and few slips."""
+
+
+def drawing(sampling: Sampling, config: GenerationConfig | None) -> Drawing:
+    """What the person set; for the rest what the model's ``generation_config`` says, else UNSAID.
+
+    As in transformers ``do_sample = false`` is greedy. Left out, it says nothing.
+    """
+    own = {name: getattr(config, name, None) for name in Drawing._fields}
+    if config is not None and config.do_sample is False:
+        own["temperature"] = 0.0
+    given = {name: getattr(sampling, name) for name in Drawing._fields}
+    chosen = {name: given[name] if given[name] is not None else own[name] for name in Drawing._fields}
+    return UNSAID._replace(**{name: value for name, value in chosen.items() if value is not None})
+
+
 def check(sampling: Sampling) -> None:
     """Raises UsageError for a value that means nothing."""
+    how = drawing(sampling, None)
     wrong = (
-        (not sampling.temperature >= 0, "temperature", sampling.temperature, "0 (greedy) or more"),
-        (not 0 < sampling.top_p <= 1, "top_p", sampling.top_p, "more than 0 and at most 1"),
-        (sampling.top_k < 0, "top_k", sampling.top_k, "0 (off) or more"),
-        (not sampling.repetition_penalty > 0, "repetition_penalty", sampling.repetition_penalty, "more than 0"),
+        (not how.temperature >= 0, "temperature", how.temperature, "0 (greedy) or more"),
+        (not 0 < how.top_p <= 1, "top_p", how.top_p, "more than 0 and at most 1"),
+        (how.top_k < 0, "top_k", how.top_k, "0 (off) or more"),
+        (not how.repetition_penalty > 0, "repetition_penalty", how.repetition_penalty, "more than 0"),
         (
             sampling.max_tokens is not None and sampling.max_tokens < 1,
             "max_tokens",
@@ -52,16 +81,17 @@ def check(sampling: Sampling) -> None:
 class Sampler:
     """One reply's sampler. Processors are applied in the order in which ``generate`` applies them."""
 
-    def __init__(self, sampling: Sampling, prompt: Sequence[int]) -> None:
-        """``prompt``: the repetition penalty counts its tokens too, as in transformers."""
-        self._sampling = sampling
+    def __init__(self, sampling: Sampling, prompt: Sequence[int], config: GenerationConfig | None = None) -> None:
+        """``prompt``: the repetition penalty counts it too, as in transformers. ``config`` is the model's."""
+        self._how = drawing(sampling, config)
+        self._seed = sampling.seed
         self._prompt = list(prompt)
         self._seen: torch.Tensor | None = None
         self._random: torch.Generator | None = None
         self._processors = self._build()
 
     def _build(self) -> LogitsProcessorList:
-        wanted, steps = self._sampling, LogitsProcessorList()
+        wanted, steps = self._how, LogitsProcessorList()
         if wanted.repetition_penalty != 1:
             steps.append(RepetitionPenaltyLogitsProcessor(float(wanted.repetition_penalty)))
         if wanted.temperature > 0:
@@ -82,7 +112,7 @@ class Sampler:
         if not torch.isfinite(logits[best]):
             raise not_numbers()
         scores = self._processors(self._context(logits.device), logits[None])
-        if self._sampling.temperature > 0:
+        if self._how.temperature > 0:
             chances = torch.softmax(scores, dim=-1)
             token = int(torch.multinomial(chances, 1, generator=self._source(logits.device)))
         else:
@@ -93,22 +123,22 @@ class Sampler:
     def _context(self, device: torch.device) -> torch.Tensor:
         """Tokens so far, shape (1, n), for the repetition penalty; empty where there is none."""
         if self._seen is None:
-            tokens = self._prompt if self._sampling.repetition_penalty != 1 else []
+            tokens = self._prompt if self._how.repetition_penalty != 1 else []
             self._seen = torch.tensor([tokens], dtype=torch.long, device=device)
         return self._seen
 
     def _remember(self, token: int) -> None:
-        if self._seen is not None and self._sampling.repetition_penalty != 1:
+        if self._seen is not None and self._how.repetition_penalty != 1:
             self._seen = torch.cat([self._seen, self._seen.new_tensor([[token]])], dim=1)
 
     def _source(self, device: torch.device) -> torch.Generator:
         """The random source on the logits' device: the same seed gives the same tokens there."""
         if self._random is None:
             self._random = torch.Generator(device)
-            if self._sampling.seed is None:
+            if self._seed is None:
                 self._random.seed()
             else:
-                self._random.manual_seed(self._sampling.seed)
+                self._random.manual_seed(self._seed)
         return self._random
 
 

@@ -43,7 +43,8 @@ TEMPLATE = """\
 # ascii = false
 # reduced_motion = false
 
-# How tokens are drawn. Temperature 0 always takes the likeliest; top_k 0 is off.
+# How tokens are drawn. Temperature 0 always takes the likeliest; top_k 0 is off. What is left out is as the
+# model's authors set it.
 [sampling]
 # temperature = 0.7
 # top_p = 0.95

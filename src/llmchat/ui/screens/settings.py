@@ -36,7 +36,15 @@ FIELDS: tuple[tuple[str, str, str, float, float | None], ...] = (
     ("seed", "Seed", "integer", 0, None),
 )
 """Of Sampling: field, label, type, least, most."""
-EMPTY = {"max_tokens": "what the context leaves", "seed": "a new one each time"}
+AUTHORS = "as the model's authors set it"
+EMPTY = {
+    "temperature": AUTHORS,
+    "top_p": AUTHORS,
+    "top_k": AUTHORS,
+    "repetition_penalty": AUTHORS,
+    "max_tokens": "what the context leaves",
+    "seed": "a new one each time",
+}
 """Fields that may be left empty, and what that means."""
 
 
