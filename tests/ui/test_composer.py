@@ -232,3 +232,12 @@ def test_history_keeps_a_repeated_text_once() -> None:
     history.add("a")
     history.add("a")
     assert (history.older(""), history.older("")) == ("a", None)
+
+
+async def test_it_shows_eight_lines_and_the_cursor_among_them() -> None:
+    app = ComposerApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        for _ in range(10):
+            await pilot.press("a", "ctrl+j")
+        await until(pilot, lambda: app.composer.content_size.height == 8)
+        await until(pilot, lambda: app.composer.scroll_offset.y == 3)

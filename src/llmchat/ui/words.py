@@ -94,12 +94,19 @@ def standing(state: SessionState) -> str:
     return f"{plan.label}: {where + '; ' if where else ''}predicted {speed(plan.tokens_per_second)}, {measured}"
 
 
+def used(state: SessionState) -> int:
+    """Tokens of the context taken by now, those of the reply under way included."""
+    if state.reply and state.reply.prompt_tokens:
+        return state.reply.prompt_tokens + state.reply.tokens
+    return state.context_used
+
+
 def room(state: SessionState) -> str:
     """How many more tokens the chat can take and what ends it; empty without a plan."""
     plan = state.plan
     if plan is None or state.phase not in (Phase.READY, Phase.GENERATING):
         return ""
-    left = max(0, plan.context - state.context_used)
+    left = max(0, plan.context - used(state))
     full = _first_full(state.memory, kv_per_token(plan, state.facts), plan)
     if full and full[0] < left:
         return f"about {_round(full[0])} more tokens until {device_name(full[1])} is full"

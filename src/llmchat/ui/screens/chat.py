@@ -28,7 +28,7 @@ from llmchat.ui.widgets.standing import Standing
 from llmchat.ui.widgets.status_bar import Hints, StatusBar
 from llmchat.ui.widgets.title_bar import TitleBar
 from llmchat.ui.widgets.transcript import Transcript
-from llmchat.ui.words import activity, one_line, printable
+from llmchat.ui.words import activity, one_line, printable, used
 
 HINTS: Hints = (
     ("F1", "help"),
@@ -113,7 +113,7 @@ class ChatScreen(StateView, Screen[None]):
         title.model = printable(state.model.title) if state.model else ""
         title.chat = one_line(state.chat.title) if state.chat else ""
         title.label = state.plan.label if state.plan else ""
-        title.used, title.context = state.context_used, state.plan.context if state.plan else 0
+        title.used, title.context = used(state), state.plan.context if state.plan else 0
         status.hints = STOP + HINTS if state.busy else HINTS
         status.now = activity(state)
 

@@ -11,7 +11,7 @@ from llmchat.ui.widgets.memory_panel import MemoryPanel
 from llmchat.ui.widgets.memory_rows import MemoryRows
 from llmchat.ui.widgets.standing import Standing
 from llmchat.ui.widgets.status_bar import StatusBar
-from llmchat.ui.words import room, standing
+from llmchat.ui.words import room, standing, used
 
 
 def show_memory(screen: Screen[None], state: SessionState, mode: Mode) -> None:
@@ -25,7 +25,7 @@ def show_memory(screen: Screen[None], state: SessionState, mode: Mode) -> None:
     if form == "panel":
         panel.planned = state.plan.devices if state.plan else None
         panel.loaded, panel.room = state.measured is not None, room(state)
-        panel.tokens = (state.context_used, state.plan.context if state.plan else 0)
+        panel.tokens = (used(state), state.plan.context if state.plan else 0)
         panel.sample, panel.history = state.memory, state.history
     elif form == "rows":
         rows.sample = state.memory

@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Static
 
 from llmchat.domain.plan import Plan, Prefer, Ranking, Request
 from llmchat.session.controller import Session
-from llmchat.session.state import SessionState
+from llmchat.session.state import Phase, SessionState
 from llmchat.ui import keys
 from llmchat.ui.bars import DOT
 from llmchat.ui.screens.ask import AskScreen
@@ -30,7 +30,7 @@ PREFERENCES: tuple[Prefer, ...] = ("balanced", "quality", "speed")
 
 
 class SwitcherScreen(StateView, Dialog[Plan]):
-    """Gives back the plan to load. The cursor starts on the recommended one."""
+    """Gives back the plan to load; None for the one that is loaded. The cursor starts on the recommended one."""
 
     CSS_PATH = "switcher.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.SWITCHER]
@@ -113,7 +113,9 @@ class SwitcherScreen(StateView, Dialog[Plan]):
     def _choose(self) -> None:
         row = self._at_cursor()
         if row and isinstance(row[0], Plan):
-            self.dismiss(row[0])
+            state = self.session.state
+            here = state.phase in (Phase.READY, Phase.GENERATING) and same(row[0], state.plan)
+            self.dismiss(None if here else row[0])
         elif row is not None:
             self.app.bell()
 

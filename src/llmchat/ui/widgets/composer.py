@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from textual import events
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.reactive import reactive
@@ -110,6 +110,11 @@ class Composer(TextArea):
         self.disabled = bool(blocked)
         if before and not blocked and self._had_focus:
             self.focus()
+
+    @on(TextArea.Changed)
+    def _keep_cursor_in_sight(self) -> None:
+        """A new line at the end has no room yet when the cursor goes there."""
+        self.call_after_refresh(self.scroll_cursor_visible, animate=False)
 
     # --- keys ------------------------------------------------------------------------------------------------
     async def _on_key(self, event: events.Key) -> None:
