@@ -42,7 +42,7 @@ class Convert(Command, frozen=True):
 
 
 class Calibrate(Command, frozen=True):
-    """Measure bandwidths, a few seconds. Ends with Calibrated."""
+    """Measure bandwidths and products of matrices, a few seconds. Ends with Calibrated."""
 
     disk_file: str = ""
     """A large file of the model to time the disk with; empty skips that."""
@@ -98,7 +98,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     weights: int = 0
     kv_cache: int = 0
     reserved: int = 0
-    """Bytes that torch's allocator has reserved (weights and KV cache included); on the CPU the process's RSS."""
+    """Bytes that torch's allocator has reserved (weights and KV cache included); on the CPU the process's RSS,
+    pages of mapped files (libraries, checkpoints) included."""
 
 
 class Heartbeat(Event, frozen=True):
@@ -130,10 +131,15 @@ class Converted(Event, frozen=True):
 class Calibrated(Event, frozen=True):
     id: int
     gpus: tuple[Gpu, ...]
-    """With the bandwidths filled in."""
+    """With the speeds filled in."""
     ram_bandwidth: float | None
     disk_bandwidth: float | None
     layer_overhead: float | None
+    ram_bandwidth_16bit: float | None = None
+    cpu_matmul: float | None = None
+    cpu_matmul_16bit: float | None = None
+    time: float = 0.0
+    """Unix seconds; 0: not known."""
 
 
 class Loaded(Event, frozen=True):

@@ -22,6 +22,10 @@ def test_without_a_gpu(tmp_path: Path) -> None:
     assert (measured.id, measured.gpus) == (3, ())
     assert measured.ram_bandwidth and 5e8 < measured.ram_bandwidth < 5e12
     assert measured.disk_bandwidth and measured.disk_bandwidth > 1e6
+    assert measured.ram_bandwidth_16bit and 1e8 < measured.ram_bandwidth_16bit < 5e12
+    assert measured.cpu_matmul and 1e9 < measured.cpu_matmul < 1e15
+    assert measured.cpu_matmul_16bit and 1e8 < measured.cpu_matmul_16bit < 1e15
+    assert abs(measured.time - time.time()) < 60
     assert measured.layer_overhead and 1e-6 < measured.layer_overhead < 0.1
 
 

@@ -1,6 +1,6 @@
 """An engine without a model, for tests of the session: does what the prompt and ``behaviour.json`` say.
 
-``behaviour.json`` in ``LLMCHAT_HOME``: ``{"load": {"cpu": "oom"}}`` by strategy: ``oom``, ``die``, ``slow``.
+``behaviour.json`` in ``LLMCHAT_HOME``: ``{"load": {"cpu": "oom"}}`` by plan: ``oom``, ``die``, ``slow``, ``note``.
 Prompts: see ``REPLIES``; any other is echoed with the number of messages seen.
 """
 
@@ -102,8 +102,9 @@ def load(command: protocol.Load) -> None:
     if stopping(command.id, 30.0 if act == "slow" else 0.02):
         fail(command.id, "Cancelled", "Stopped")
         return
+    notes = ("0.10 GiB of weights are in RAM; 0.04 GiB were planned",) if act == "note" else ()
     devices = {device: Account(weights=40 * MIB, kv_cache=MIB, compute=MIB) for device in command.plan.devices}
-    send(protocol.Loaded(id=command.id, devices=devices, seconds=0.02))
+    send(protocol.Loaded(id=command.id, devices=devices, seconds=0.02, notes=notes))
 
 
 def stats(tokens: int, reason: str = "end") -> ReplyStats:
@@ -158,6 +159,7 @@ REPLIES: dict[str, Callable[[int], None]] = {
     "deaf": deaf,
     "die": dead,
     "die at once": lambda id: die(),
+    "short": lambda id: send(protocol.Finished(id=id, stats=stats(tell(id, "ok")))),
     "oom": out_of_memory,
     "refuse": refused,
     "many": many,

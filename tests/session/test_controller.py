@@ -14,11 +14,10 @@ from session_kit import MACHINE, Kit, model_folder, too_small
 from llmchat.domain.chat import Sampling
 from llmchat.domain.plan import Precision, Request
 from llmchat.errors import EngineDied, FitError, LlmchatError, UsageError
-from llmchat.session import client, watching
+from llmchat.session import catalog, client, hub, settings, watching
 from llmchat.session.controller import Session
 from llmchat.session.options import SessionOptions
-from llmchat.session.replying import BORDER
-from llmchat.session.state import MemorySample, Phase, SessionState
+from llmchat.session.state import MemorySample, ModelRef, Phase, SessionState
 
 
 async def test_open_plans_loads_and_measures(kit: Kit) -> None:
@@ -87,9 +86,17 @@ async def test_a_reply_streams_and_becomes_a_turn(kit: Kit) -> None:
     assert turn.stats and turn.stats.tokens == 2 and turn.stats.reason == "end"
     assert state.plan and turn.label == state.plan.label
     assert state.chat.strategy == state.plan.strategy
-    assert state.measured_speed == pytest.approx(10.0)
+    assert state.measured_speed is None, "two tokens say nothing about speed"
     assert partial[-1] == turn.content
     assert (await kit.session.wait_reply()) == turn
+
+
+async def test_a_short_reply_does_not_overwrite_the_measured_speed(kit: Kit) -> None:
+    await kit.ready()
+    state = await kit.say("many")
+    assert state.measured_speed is not None and state.measured_speed > 100
+    again = await kit.say("short")
+    assert again.measured_speed == state.measured_speed
 
 
 async def test_the_history_is_sent_along_with_the_system_prompt(kit: Kit) -> None:
@@ -338,7 +345,8 @@ async def test_a_sampler_that_fails_is_told_once(kit: Kit, monkeypatch: pytest.M
     await kit.ready()
     state = await kit.until(lambda s: s.notices)
     await kit.say("still works")
-    assert [n.text for n in kit.state.notices] == ["The memory cannot be read: OSError('driver gone')"]
+    said = "The memory cannot be read: The system reported an error."
+    assert [n.text for n in kit.state.notices] == [said]
     assert state.phase is not Phase.FAILED
 
 
@@ -348,8 +356,10 @@ async def test_a_bug_in_the_background_is_told(kit: Kit, monkeypatch: pytest.Mon
 
     await kit.session.start()
     kit.session._background.begin(broken())
-    state = await kit.until(lambda s: s.problem)
-    assert state.problem and state.problem.kind == "InternalError" and "a bug" in state.problem.message
+    state = await kit.until(lambda s: s.notices)
+    assert state.problem is None and "a bug" not in state.notices[0].text
+    assert state.notices[0].severity == "warning"
+    assert "ValueError: a bug" in kit.session.log_tail()
 
 
 async def test_chats_that_cannot_be_saved_are_told_once(kit: Kit) -> None:
@@ -371,14 +381,14 @@ async def test_a_damaged_history_is_set_aside_and_told(kit: Kit) -> None:
     assert [chat.title for chat in kit.session.chats()] == ["one"]
 
 
-async def test_notes_and_the_border_are_said_once(kit: Kit) -> None:
+async def test_notes_are_said_once_and_the_border_is_no_notice(kit: Kit) -> None:
     await kit.ready()
     await kit.say("complete")
     await kit.say("complete")
     await kit.say("long")
     state = await kit.say("long")
-    assert [(n.after, n.text) for n in state.notices] == [(1, "Completion mode."), (2, BORDER)]
-    assert state.seen_from == 2
+    assert [(n.after, n.text) for n in state.notices] == [(1, "Completion mode.")]
+    assert state.seen_from == 2  # the border itself is the transcript's to draw
 
 
 async def test_deltas_are_drawn_at_most_thirty_times_a_second(kit: Kit) -> None:
@@ -403,6 +413,43 @@ async def test_sampling_and_request_come_from_the_options(kit: Kit) -> None:
     assert kit.session.sampling.temperature == 0.0
 
 
+async def test_a_preference_given_by_hand_counts_over_the_settings(kit: Kit) -> None:
+    (kit.home / "config").mkdir(exist_ok=True)
+    settings.save({"prefer": "speed"})
+    kit.session = Session(SessionOptions(hardware=MACHINE))
+    await kit.session.start()
+    assert kit.session.request.prefer == "speed"
+    await kit.session.close()
+    kit.session = Session(SessionOptions(hardware=MACHINE, prefer="balanced"))
+    await kit.session.start()
+    assert kit.session.request.prefer == "balanced"
+
+
+@pytest.mark.parametrize("error", [ImportError("no name x", name="huggingface_hub"), ValueError("raw")])
+    "error", [ImportError("cannot import name 'x'", name="huggingface_hub"), ValueError("raw")]
+)
+async def test_a_look_up_that_fails_is_no_dialog(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def broken(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(hub, "account", broken)
+    monkeypatch.setattr(catalog, "models", broken)
+    await kit.session.start()
+    state = await kit.until(lambda s: s.account.note and s.notices)
+    assert state.problem is None
+    said = state.account.note + state.notices[0].text
+    assert str(error) not in said and type(error).__name__ not in said
+    assert state.notices[0].text.startswith("The models on this disk cannot be listed: ")
+    assert str(error) in kit.session.log_tail()
+
+
+async def test_turns_name_the_embedded_model_as_its_authors_do() -> None:
+    assert ModelRef(kind="embedded", id="smollm2").name == "SmolLM2-135M-Instruct"
+    assert ModelRef(kind="hub", id="org/model").name == "org/model"
+
+
 async def test_export_writes_the_chat(kit: Kit, tmp_path: Path) -> None:
     await kit.ready()
     with pytest.raises(UsageError):
@@ -410,6 +457,8 @@ async def test_export_writes_the_chat(kit: Kit, tmp_path: Path) -> None:
     await kit.say("to keep")
     path = kit.session.export(tmp_path / "chat.md")
     assert "to keep" in path.read_text()
+    again = kit.session.export(tmp_path / "chat.md")
+    assert again.name == "chat-2.md" and again.is_file()
 
 
 async def test_memory_samples_come_in(kit: Kit) -> None:

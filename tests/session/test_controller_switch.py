@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from session_kit import Kit
+from session_kit import MACHINE, Kit
 
-from llmchat.domain.plan import Request
+from llmchat.domain.plan import Precision, Request
+from llmchat.session.controller import Session
+from llmchat.session.options import SessionOptions
 from llmchat.session.state import Phase
 
 
@@ -18,7 +20,7 @@ async def test_a_switch_takes_a_new_engine_and_keeps_the_chat(kit: Kit) -> None:
     assert state.plan and state.plan.label == "cpu · 4bit"
     assert kit.session._engine.pid != before
     assert kit.leftovers() == [kit.session._engine.pid]
-    assert state.notices[-1].text.startswith("Switched to cpu · 4bit in 0.0 s: measured 0.0 GiB on cpu")
+    assert state.notices[-1].text.startswith("Switched to cpu · 4bit in 0.0 s: measured 0.0 GiB in RAM")
     assert state.notices[-1].after == 2
     await kit.say("two")
     assert kit.answers()[-1] == "You said 'two' after uau."
@@ -203,3 +205,41 @@ async def test_a_strategy_before_a_model(kit: Kit) -> None:
     assert kit.session.replan(Request()) is None
     kit.session.reload()
     assert kit.state.problem and kit.state.problem.title == "No model"
+
+
+async def test_out_of_memory_in_a_first_load_tries_the_next_lighter_plan_once(kit: Kit) -> None:
+    kit.behave(cpu="oom", **{"disk-offload": "oom"})
+    await kit.session.start()
+    kit.session.open(str(kit.folder))
+    state = await kit.until(lambda s: s.phase is Phase.READY)
+    assert state.plan and state.plan.label == "cpu · 8bit" and state.problem is None
+    said = [notice.text for notice in state.notices]
+    assert said == ["cpu ran out of memory: Out of memory, scripted. Trying cpu · 8bit."]
+    assert len(kit.pids) == 2, "a process that ran out of memory is not loaded into again"
+
+
+async def test_out_of_memory_twice_leaves_the_choice_to_the_person(kit: Kit) -> None:
+    kit.behave(cpu="oom", cpu_8bit="oom")
+    await kit.session.start()
+    kit.session.open(str(kit.folder))
+    state = await kit.until(lambda s: s.problem and s.phase is Phase.FAILED)
+    assert state.problem and state.problem.kind == "OutOfMemory"
+    assert state.ranking and state.ranking.plans, "F4 has something to offer"
+
+
+async def test_out_of_memory_within_what_was_asked_for(kit: Kit) -> None:
+    kit.behave(cpu="oom")
+    kit.session = Session(SessionOptions(hardware=MACHINE, request=Request(precision=Precision.PUBLISHED)))
+    kit.watch()
+    await kit.session.start()
+    kit.session.open(str(kit.folder))
+    state = await kit.until(lambda s: s.phase in (Phase.READY, Phase.FAILED))
+    assert state.plan is None or state.plan.precision is Precision.PUBLISHED
+
+
+async def test_what_came_out_otherwise_than_planned_is_said(kit: Kit) -> None:
+    kit.behave(cpu="note")
+    state = await kit.ready()
+    assert [(n.text, n.severity) for n in state.notices] == [
+        ("0.10 GiB of weights are in RAM; 0.04 GiB were planned", "warning")
+    ]

@@ -71,7 +71,7 @@ def test_model_revision_strategy_hardware_and_speed_are_there() -> None:
         "| Model | org/m, revision v2 |",
         "| Strategy | ram-offload |",
         "| Precision | 4bit, 97% of the parameters; computed in bfloat16 |",
-        "| Memory, cuda:0 | planned 11.0 GiB, measured 12.0 GiB |",
+        "| Memory, GPU 0 | planned 11.0 GiB, measured 12.0 GiB |",
         "| Memory, disk | planned 2.0 GiB |",
         "| Speed | predicted 3.1, measured 3.2 tokens/s |",
         "| GPUs | 4 × NVIDIA H100 (80 GiB) |",
@@ -86,7 +86,7 @@ def test_model_revision_strategy_hardware_and_speed_are_there() -> None:
         "*21 tokens · 10.0 tokens/s · first token after 0.51 s · prompt of 1,234 tokens · stopped by hand*",
     ):
         assert words in text, words
-    assert "Memory, cpu" not in text
+    assert "Memory, RAM" not in text
     assert text.startswith("# The | capital[31m\n")
     assert "\x1b" not in text
 

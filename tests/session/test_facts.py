@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from session_kit import GIB, MACHINE, model_folder
 
+from llmchat.domain import planner
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import Account
 from llmchat.domain.model import ModelFacts
-from llmchat.protocol import Calibrated, Ready
+from llmchat.domain.plan import Precision, Request
+from llmchat.protocol import Calibrate, Calibrated, Ready
 from llmchat.session import calibration, facts, machine
 from llmchat.session.engine_host import EngineHost
+from llmchat.session.footprint import footprint
 from llmchat.session.machine import Machine
 from llmchat.session.state import GpuSample, MemorySample
 from llmchat.session.store import Store
@@ -185,3 +190,64 @@ def test_a_hardware_file_that_is_none(home: Path) -> None:
     path.write_text(json.dumps({"ram_total": "much"}))
     with pytest.raises(UsageError, match=r"ram_total"):
         machine.read_profile(path)
+
+
+# --- measuring again -----------------------------------------------------------------------------------------
+def speeds(**changes: float | None) -> Calibrated:
+    usual: dict[str, float | None] = {"ram_bandwidth": 2e10, "disk_bandwidth": None, "layer_overhead": 2e-4}
+    return Calibrated(id=1, gpus=(), time=1.0, **(usual | changes))  # type: ignore[arg-type]
+
+
+def test_of_two_measurements_the_faster_counts() -> None:
+    """A machine that others load is measured too slow, never too fast."""
+    profile = replace(MACHINE, ram_bandwidth=None, disk_bandwidth=None, layer_overhead=None)
+    calibration.save(profile, speeds(cpu_matmul=4e11))
+    best = calibration.save(profile, speeds(ram_bandwidth=1e10, disk_bandwidth=1e9, layer_overhead=1e-4))
+    assert calibration.load(profile) == best
+    assert (best.ram_bandwidth, best.disk_bandwidth, best.layer_overhead) == (2e10, 1e9, 1e-4)
+    assert best.cpu_matmul == 4e11
+
+
+def test_other_libraries_are_another_machine() -> None:
+    software = replace(MACHINE.software, transformers="5.25.0")
+    assert calibration.identity(MACHINE) != calibration.identity(replace(MACHINE, software=software))
+
+
+async def test_the_disk_is_measured_once_a_file_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    profile = replace(MACHINE, disk_bandwidth=None)
+    there, engine = real_machine(monkeypatch, profile)
+    asked: list[Calibrate] = []
+
+    async def run(command: Calibrate, result: object, on_event: object) -> Calibrated:
+        asked.append(command)
+        return speeds(disk_bandwidth=3e9)
+
+    monkeypatch.setattr(engine, "run", run)
+    assert await there.calibrated(profile, tmp_path, lambda event: None) == profile
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(machine.CALIBRATION_FILE_MIN)
+    found = await there.calibrated(profile, tmp_path, lambda event: None)
+    assert found.disk_bandwidth == 3e9
+    assert await there.calibrated(found, tmp_path, lambda event: None) == found
+    assert [command.disk_file for command in asked] == [str(tmp_path / "model.safetensors")]
+
+
+async def test_the_running_engine_s_own_ram_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the first load, too, when no model is held: the planner counts a whole engine process for every plan."""
+    profile = replace(MACHINE, ram_total=2 * GIB, ram_available=GIB)
+    there, _ = real_machine(monkeypatch, profile)
+    monkeypatch.setattr(EngineHost, "pid", os.getpid())
+    own = footprint(os.getpid())
+    found = await there.profile()
+    assert own is not None and 0 < own.private < own.resident
+    assert found.ram_available - GIB == pytest.approx(own.private, rel=0.2)
+
+
+def test_a_container_of_two_gib_holds_the_small_model() -> None:
+    """1.15 GiB are free beside an engine of 0.4 GiB."""
+    data = Path(__file__).parents[1] / "data" / "models" / "smollm2-135m-instruct.json"
+    small = msgspec.json.decode(data.read_bytes(), type=ModelFacts)
+    container = replace(MACHINE, ram_total=2 * GIB, ram_available=int(1.15 * GIB))
+    back = container.returning({"cpu": Account(compute=int(0.4 * GIB))})
+    assert planner.rank(small, back, Request()).best is not None
+    assert planner.rank(small, container, Request(precision=Precision.PUBLISHED)).best is None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import GIB, Account
 from llmchat.protocol import Held
+from llmchat.session.footprint import Footprint
 from llmchat.session.nvml import GpuMemory, Nvml
 from llmchat.session.probe import Ram
 from llmchat.session.sampler import FakeSampler, Sampler, gpu_account, ram_account
@@ -110,26 +111,40 @@ def test_the_kinds_always_add_up_to_the_driver_s_total(
     assert min(account.weights, account.kv_cache, account.compute, account.other, account.unaccounted) >= 0
 
 
-@given(BYTES, BYTES, st.tuples(BYTES, BYTES, BYTES), st.none() | BYTES)
+@given(BYTES, BYTES, st.tuples(BYTES, BYTES, BYTES), st.none() | BYTES, BYTES)
 def test_the_ram_s_kinds_always_add_up(
-    total: int, free: int, held: tuple[int, int, int], resident: int | None
+    total: int, free: int, held: tuple[int, int, int], resident: int | None, private: int
 ) -> None:
     memory = Ram(total=total, available=min(free, total))
-    account = ram_account(memory, Held(weights=held[0], kv_cache=held[1], reserved=held[2]), resident)
+    own = None if resident is None else Footprint(resident=resident, private=min(private, resident))
+    account = ram_account(memory, Held(weights=held[0], kv_cache=held[1], reserved=held[2]), own)
     assert account.total == total
     assert min(account.weights, account.kv_cache, account.compute, account.other, account.free) >= 0
 
 
 def test_ram_of_an_engine() -> None:
     account = ram_account(
-        Ram(total=64 * GIB, available=30 * GIB), Held(weights=10 * GIB, kv_cache=GIB, reserved=9 * GIB), 14 * GIB
+        Ram(total=64 * GIB, available=30 * GIB),
+        Held(weights=10 * GIB, kv_cache=GIB, reserved=9 * GIB),
+        Footprint(resident=14 * GIB, private=14 * GIB),
     )
     assert account == Account(weights=10 * GIB, kv_cache=GIB, compute=3 * GIB, other=20 * GIB, free=30 * GIB)
 
 
 def test_mapped_weights_are_taken_off_what_is_free() -> None:
-    account = ram_account(Ram(total=64 * GIB, available=60 * GIB), Held(weights=30 * GIB), 31 * GIB)
-    assert (account.weights, account.compute, account.free, account.other) == (30 * GIB, GIB, 33 * GIB, 0)
+    account = ram_account(
+        Ram(total=64 * GIB, available=60 * GIB),
+        Held(weights=30 * GIB),
+        Footprint(resident=31 * GIB, private=GIB),
+    )
+    assert (account.weights, account.compute, account.free, account.other) == (30 * GIB, GIB, 30 * GIB, 3 * GIB)
+
+
+def test_of_mapped_pages_nothing_comes_back_to_ram_that_was_free_already() -> None:
+    """Free and the engine's private bytes are what a new engine finds."""
+    own = Footprint(resident=5 * GIB, private=2 * GIB)
+    account = ram_account(Ram(total=16 * GIB, available=10 * GIB), Held(weights=3 * GIB), own)
+    assert account.free + account.engine == 12 * GIB
 
 
 def test_this_machine_in_less_than_20_milliseconds() -> None:

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from llmchat.domain.memory import GIB
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
-    "model_type": "smollm2",
+    "model_type": "llama",
     "hidden_size": 64,
     "intermediate_size": 128,
     "num_hidden_layers": 2,
@@ -28,6 +28,12 @@ CONFIG = {
     "max_position_embeddings": 2048,
     "torch_dtype": "bfloat16",
 }
+
+
+Command = Callable[[str], tuple[str, ...]]
+COMMANDS = (lambda model: ("plan", model), lambda model: ("ask", model, "hi"))
+"""What a person types about a model."""
+ONE_GPU = ("--fake-engine", str(Path(__file__).parents[1] / "data/hardware/rtx3090-x1.json"))
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -90,18 +96,23 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr
 
 
-def test_an_unknown_model_id(tmp_path: Path, hub: str) -> None:
-    assert "nobody/nothing" in refused(llmchat(tmp_path, "plan", "nobody/nothing", HF_ENDPOINT=hub))
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_model_id(command: Command, tmp_path: Path, hub: str) -> None:
+    assert "knows no model nobody/nothing" in refused(
+        llmchat(tmp_path, *command("nobody/nothing"), HF_ENDPOINT=hub)
+    )
 
 
-def test_a_wrong_token(tmp_path: Path, hub: str) -> None:
-    said = refused(llmchat(tmp_path, "plan", "nobody/nothing", HF_ENDPOINT=hub, HF_TOKEN="hf_wrong"))
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_wrong_token(command: Command, tmp_path: Path, hub: str) -> None:
+    said = refused(llmchat(tmp_path, *command("nobody/nothing"), HF_ENDPOINT=hub, HF_TOKEN="hf_wrong"))
     assert "token" in said and "hf_wrong" not in said
 
 
-def test_a_hub_that_is_not_there(tmp_path: Path) -> None:
-    said = refused(llmchat(tmp_path, "plan", "nobody/nothing", HF_ENDPOINT="http://127.0.0.1:9"))
-    assert "hub" in said.lower()
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_hub_that_is_not_there(command: Command, tmp_path: Path) -> None:
+    said = refused(llmchat(tmp_path, *command("nobody/nothing"), HF_ENDPOINT="http://127.0.0.1:9"))
+    assert "cannot be reached" in said and "network" in said
 
 
 def test_a_hub_that_is_switched_off(tmp_path: Path) -> None:
@@ -113,15 +124,18 @@ def test_what_is_neither_folder_nor_id(tmp_path: Path) -> None:
     assert "missing is not a folder" in refused(llmchat(tmp_path, "plan", "./missing"))
 
 
-def test_a_folder_without_config(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_without_config(command: Command, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "config.json" in refused(llmchat(tmp_path, "plan", str(tmp_path / "empty")))
+    assert "has no config.json" in refused(llmchat(tmp_path, *command(str(tmp_path / "empty"))))
 
 
-def test_a_truncated_weights_file(tmp_path: Path, folder: Path) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_truncated_weights_file(command: Command, tmp_path: Path, folder: Path) -> None:
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-64])
-    assert "model.safetensors" in refused(llmchat(tmp_path, "plan", str(folder)))
+    said = refused(llmchat(tmp_path, *command(str(folder))))
+    assert "model.safetensors" in said and "is cut off" in said and "download it again" in said
 
 
 def test_a_strategy_that_cannot_fit_says_by_how_much(tmp_path: Path) -> None:
@@ -129,19 +143,31 @@ def test_a_strategy_that_cannot_fit_says_by_how_much(tmp_path: Path) -> None:
     machine.write_text(json.dumps({"ram_total": GIB, "ram_available": GIB // 8, "cores": 2}))
     done = llmchat(tmp_path, "plan", "smollm2", "--strategy", "cpu", "--fake-engine", str(machine))
     assert done.returncode == 2
-    assert "GiB short on cpu" in done.stdout and "GiB short on cpu" in done.stderr
+    assert "GiB short in RAM" in done.stdout and "GiB short in RAM" in done.stderr
 
 
-@pytest.mark.parametrize("command", [["plan"], ["ask"]])
-def test_a_context_beyond_the_models(command: list[str], tmp_path: Path) -> None:
-    prompt = ["hi"] if command == ["ask"] else []
-    said = refused(llmchat(tmp_path, *command, "smollm2", *prompt, "--context", "100000000", "--fake-engine"))
+def test_what_cannot_fit_is_not_asked(tmp_path: Path) -> None:
+    said = refused(
+        llmchat(tmp_path, "ask", "smollm2", "hi", "--ram-budget", "1MiB", "--gpu-budget", "0=0", *ONE_GPU)
+    )
+    assert "short" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_context_beyond_the_models(command: Command, tmp_path: Path) -> None:
+    said = refused(llmchat(tmp_path, *command("smollm2"), "--context", "100000000", "--fake-engine"))
     assert "context" in said.lower() and "100,000,000" in said.replace("100000000", "100,000,000")
 
 
 def test_a_prompt_beyond_the_context(tmp_path: Path) -> None:
     said = refused(llmchat(tmp_path, "ask", "smollm2", "word " * 5000, "--context", "256", "--fake-engine"))
     assert "256" in said
+
+
+@pytest.mark.smollm2
+def test_a_prompt_beyond_the_context_of_a_real_model(tmp_path: Path) -> None:
+    said = refused(llmchat(tmp_path, "ask", "smollm2", "word " * 600, "--context", "256"))
+    assert "the context holds 256" in said and "Shorten it" in said
 
 
 def test_a_gpu_that_is_not_there(tmp_path: Path) -> None:

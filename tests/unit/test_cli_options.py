@@ -11,6 +11,7 @@ import pytest
 from llmchat.cli import main
 from llmchat.commands import values
 from llmchat.commands.options import DEFAULT_MACHINE, parse
+from llmchat.commands.running import session_options
 from llmchat.domain.chat import Sampling
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import GIB
@@ -69,11 +70,15 @@ def test_everything_at_once() -> None:
         context=4096,
         gpu_budget={0: 10 * GIB},
         ram_budget=8 * GIB,
-        prefer="speed",
     )
-    assert (options.revision, options.system) == ("main", "Short.")
+    assert (options.revision, options.system, options.prefer) == ("main", "Short.", "speed")
     drawn = options.sampling(Sampling(top_k=40))
     assert drawn == Sampling(top_k=40, max_tokens=9, temperature=0, top_p=0.5, seed=0)
+
+
+def test_a_preference_is_known_to_be_the_person_s_own_word() -> None:
+    assert parse([]).prefer is None
+    assert session_options(parse(["--prefer", "balanced"])).prefer == "balanced"
 
 
 def test_nothing_at_all() -> None:
@@ -83,9 +88,9 @@ def test_nothing_at_all() -> None:
 
 
 def test_a_default_value_that_was_given_still_counts_over_the_settings() -> None:
-    options = parse(["--temperature", str(Sampling().temperature)])
+    options = parse(["--top-p", "1"])
     assert options.draws
-    assert options.sampling(Sampling(temperature=0.1)).temperature == Sampling().temperature
+    assert options.sampling(Sampling(top_p=0.1)).top_p == 1
 
 
 def test_a_model_called_like_a_command() -> None:

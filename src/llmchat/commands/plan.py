@@ -14,6 +14,7 @@ from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import CPU, DISK, cuda, gib
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Proposal, Ranking, Refusal
+from llmchat.domain.words import amount, at, place
 from llmchat.session.preparing import unfit
 from llmchat.session.state import SessionState
 
@@ -69,7 +70,7 @@ def describe(ranking: Ranking, facts: ModelFacts, hardware: HardwareProfile) -> 
         "precision",
         "tok/s",
         "first s",
-        *(_short(d) for d in devices),
+        *(place(d) for d in devices),
         "RAM",
         "disk",
         "context",
@@ -105,17 +106,13 @@ def _row(proposal: Proposal, best: Plan | None, devices: list[str]) -> list[str]
 
 def _refused(refusal: Refusal) -> str:
     if refusal.device and refusal.missing:
-        return f"no: {gib(refusal.missing)} short on {refusal.device}"
+        return f"no: {amount(refusal.missing)} short {at(refusal.device)}"
     return f"no: {refusal.reason}"
 
 
 def _amount(plan: Plan, device: str) -> str:
     count = plan.devices[device].engine if device in plan.devices else 0
     return f"{count / 2**30:.1f}" if count else "-"
-
-
-def _short(device: str) -> str:
-    return device.replace("cuda:", "GPU ")
 
 
 def _machine(hardware: HardwareProfile) -> list[str]:

@@ -18,6 +18,7 @@ def session_options(options: Options, *, autoload: bool = True, keep: bool = Tru
     base = settings.load().sampling if options.draws else None
     return SessionOptions(
         request=options.request,
+        prefer=options.prefer,
         revision=options.revision,
         system=options.system,
         sampling=options.sampling(base) if base else None,

@@ -8,6 +8,7 @@ import msgspec
 
 from llmchat.domain.chat import StopReason, Turn
 from llmchat.domain.memory import DISK, Account, gib
+from llmchat.domain.words import place
 from llmchat.session.state import SessionState, Step
 
 REASONS: dict[StopReason, str] = {
@@ -70,7 +71,7 @@ def statistics(state: SessionState, turn: Turn) -> str:
 def _memory(planned: Mapping[str, Account], measured: Mapping[str, Account]) -> str:
     devices = sorted({*planned, *measured}, key=lambda name: (name == DISK, name == "cpu", name))
     return "; ".join(
-        f"{name} planned {gib(planned[name].engine) if name in planned else 'nothing'}"
+        f"{place(name)} planned {gib(planned[name].engine) if name in planned else 'nothing'}"
         + (f", measured {gib(measured[name].engine)}" if name in measured else "")
         for name in devices
     )

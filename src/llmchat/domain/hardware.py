@@ -28,6 +28,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Bytes/s that a kernel reads from this GPU's memory, measured; None before calibration."""
     link_bandwidth: float | None = None
     """Bytes/s from pinned RAM to this GPU, measured."""
+    matmul: float | None = None
+    """FLOP/s of a product of 512 rows with a 16-bit matrix, measured."""
 
 
 class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,7 +60,13 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     cores: int = 1
     """Cores this process may run on (affinity and cgroup quota respected)."""
     ram_bandwidth: float | None = None
-    """Bytes/s that all cores together read in a matrix-vector product, measured."""
+    """Bytes/s that all cores together read in a float32 matrix-vector product, measured."""
+    ram_bandwidth_16bit: float | None = None
+    """The same in bfloat16, as decoding does it: less on a CPU without instructions for it."""
+    cpu_matmul: float | None = None
+    """FLOP/s of all cores together in a product of 512 rows with a float32 matrix, measured."""
+    cpu_matmul_16bit: float | None = None
+    """The same in bfloat16: many times faster on a CPU with instructions for it, slower on one without."""
     disk_bandwidth: float | None = None
     layer_overhead: float | None = None
     """Seconds of launches and Python per decoder layer and token, measured on the fastest device."""

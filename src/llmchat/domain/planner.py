@@ -10,8 +10,9 @@ from llmchat.domain.memory import CPU, DISK, cuda
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Prefer, Proposal, Ranking, Refusal, Request, Runner
 from llmchat.domain.precision import ORDER
-from llmchat.domain.strategies import ALL
+from llmchat.domain.strategies import ALL, disk_offload
 from llmchat.domain.strategies.base import Case
+from llmchat.domain.words import place
 from llmchat.errors import UsageError
 
 DEFAULT_CONTEXT = 8192
@@ -61,18 +62,22 @@ def _sorted(plans: list[Plan], request: Request) -> list[Plan]:
 
 
 def _needless(plan: Plan, plans: list[Plan]) -> bool:
-    """Whether an offloading or managed plan moves nothing, and a resident one is about as fast: it only adds a
-    mechanism."""
+    """Whether an offloading or managed plan does not do what its name says, and one without its mechanism is about
+    as fast: a resident one where nothing is moved, ram-offload where disk-offload has nothing on disk."""
     away = set(plan.placement.values()) & ({CPU, DISK} - {plan.main_device})
     spilled = plan.runner == "managed" and plan.devices[CPU].weights > 0
-    if plan.runner == "resident" or away or spilled:
+    if plan.runner == "resident" or spilled or (away and not _disk_unused(plan)):
         return False
     return any(
-        other.runner == "resident"
+        (other.runner == "resident" or (away and other.strategy != plan.strategy))
         and other.precision is plan.precision
         and other.tokens_per_second >= ABOUT * plan.tokens_per_second
         for other in plans
     )
+
+
+def _disk_unused(plan: Plan) -> bool:
+    return plan.strategy == disk_offload.NAME and DISK not in plan.placement.values()
 
 
 def _balanced(plan: Plan, request: Request) -> Key:
@@ -136,7 +141,7 @@ def _check(model: ModelFacts, hardware: HardwareProfile, request: Request) -> No
     there = {gpu.index for gpu in hardware.gpus}
     for index in request.gpu_budget:
         if index not in there:
-            devices = [*(cuda(number) for number in sorted(there)), CPU]
+            devices = [place(cuda(number)) for number in sorted(there)] or ["no GPU"]
             raise UsageError(
                 "No such GPU",
                 f"A budget was set for GPU {index}; this machine has {', '.join(devices)}.",

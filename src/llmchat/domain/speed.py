@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from llmchat.domain import datasheet, precision
+from llmchat.domain.cpu_speed import RAM_BANDWIDTH, CpuRates
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import CPU, DISK, cuda, cuda_index
 from llmchat.domain.model import ModelFacts, Module
@@ -23,11 +24,6 @@ PAGING_BANDWIDTH = 7e9
 """Bytes/s at which managed memory on PCIe is paged in by faults: an estimate, taken as pageable copies."""
 C2C_BANDWIDTH = 375e9
 """Bytes/s that a GPU reads from Grace's memory over NVLink-C2C, measured on a GH200."""
-RAM_BANDWIDTH = 27.5e9
-"""Bytes/s, read by two cores of a desktop-class machine; assumed where nothing was measured."""
-RAM_SHARE = 0.5
-"""Of the RAM's bandwidth, what a decode step in torch reaches: 0.38 measured for SmolLM2-135M on 2 cores, 0.64 for
-24 layers of an 8-billion model on 16 cores."""
 DISK_BANDWIDTH = 0.5e9
 """Bytes/s of a SATA solid-state disk (6 Gb/s); assumed where nothing was measured."""
 GPU_LAYER_OVERHEAD = 1.04e-3
@@ -36,12 +32,9 @@ CPU_LAYER_OVERHEAD = 0.49e-3
 """Seconds a layer on a CPU: 14.6 ms over 30 layers, measured on 2 cores."""
 BNB_LAUNCHES = 1.5
 """bitsandbytes launches more kernels a layer: 20 tokens/s where 16-bit weights give 30, measured for nf4."""
-BNB_CPU_SLOWDOWN = 2.0
-"""On a CPU bitsandbytes dequantizes before it multiplies; against reading the published bytes. An estimate."""
-CPU_FLOPS = {"float32": 53e9}
-"""FLOP/s a core in prefill, measured for SmolLM2-135M on 2 cores with AVX2."""
-CPU_FLOPS_16BIT = 11.5e9
-"""The same in bfloat16, which that CPU has no instructions for; assumed of every CPU."""
+MATMUL_SHARE = 0.45
+"""Of the rate of a large product of 512 rows, what the prefill of a whole model reaches on a GPU: an estimate from
+the 273 TFLOP/s of an H200 (see datasheet.COMPUTE_SHARE) and the some 600 that such a product reaches there."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +109,8 @@ class _Rates:
         self.quantized = held is not Precision.PUBLISHED
         self.item = 4 if model.dtype == "float32" else 2
         self.gpus = {cuda(gpu.index): (gpu, *_gpu_rates(gpu)) for gpu in hardware.gpus}
-        self.ram = (hardware.ram_bandwidth or RAM_BANDWIDTH) * RAM_SHARE
+        self.cpu = CpuRates(model, hardware, held, PROMPT)
         self.disk = hardware.disk_bandwidth or DISK_BANDWIDTH
-        self.cpu_flops = CPU_FLOPS.get(model.dtype, CPU_FLOPS_16BIT) * hardware.cores
 
     @property
     def overhead(self) -> float:
@@ -142,10 +134,9 @@ def _add(module: Module, device: str, main: str, rates: _Rates, decode: _Pass, p
     kv = module.cache.size(PROMPT)
     executed_on = device if cuda_index(device) is not None else main
     if executed_on == CPU:
-        slowdown = BNB_CPU_SLOWDOWN if rates.quantized and module.linear_params else 1.0
-        read = (module.active_bytes * slowdown + kv) / rates.ram
+        read = rates.cpu.read(module, kv)
         decode.cpu += read
-        prefill.cpu += max(read, rates.operations(module) / rates.cpu_flops)
+        prefill.cpu += max(read, rates.cpu.multiply(module, rates.operations(module)))
     else:
         _, bandwidth, compute = rates.gpus[executed_on]
         decode.gpu += (rates.active(module) + kv) / bandwidth
@@ -164,7 +155,8 @@ def _gpu_rates(gpu: Gpu) -> tuple[float, float]:
     """Bytes/s read and FLOP/s in prefill."""
     sold = datasheet.rating(gpu.name)
     bandwidth = gpu.read_bandwidth or sold.bandwidth * datasheet.READ_SHARE
-    return bandwidth, sold.compute * datasheet.COMPUTE_SHARE
+    compute = sold.compute * datasheet.COMPUTE_SHARE if gpu.matmul is None else gpu.matmul * MATMUL_SHARE
+    return bandwidth, compute
 
 
 def _overhead(hardware: HardwareProfile) -> float:
@@ -180,7 +172,7 @@ def _assumed(hardware: HardwareProfile, devices: set[str], on_gpu: bool) -> Iter
             yield f"assumed: GPU {gpu.index} reads {_gpu_rates(gpu)[0] / 1e9:,.0f} GB/s ({source})"
     if CPU in devices and not on_gpu and hardware.ram_bandwidth is None:
         yield f"assumed: RAM reads {RAM_BANDWIDTH / 1e9:.1f} GB/s (a desktop machine's)"
-    if not on_gpu:
+    if not on_gpu and hardware.cpu_matmul_16bit is None:
         yield "assumed: the CPU has no 16-bit instructions, and prefills as a 2-core machine did, per core"
     if DISK in devices and hardware.disk_bandwidth is None:
         yield f"assumed: the disk reads {DISK_BANDWIDTH / 1e9:.1f} GB/s (a SATA solid-state disk's)"

@@ -1,19 +1,22 @@
-"""Calibrate: how fast this machine reads, from each place where weights can lie. A few seconds in all."""
+"""Calibrate: how fast this machine reads, from each place where weights can lie, and multiplies. A few seconds."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import psutil
 import torch
+from torch.nn.functional import linear
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from llmchat.domain.hardware import Gpu
-from llmchat.domain.memory import cuda
+from llmchat.domain.memory import CPU, cuda
 from llmchat.engine import forked, memory
 from llmchat.engine.forked import Forked
 from llmchat.engine.kvcache import cache_argument
@@ -26,16 +29,23 @@ GPU_BYTES, LINK_BYTES, RAM_BYTES, DISK_BYTES = 2**30, 2**28, 2**28, 2**29
 """Moved per step: far beyond any cache, and soon done."""
 BLOCK = 8 * 2**20
 """Bytes of one read from disk."""
+PRODUCT_SECONDS = 0.1
+"""For one measurement of a product of matrices: two on the CPU, one on each GPU."""
+ROWS = 512
+"""Tokens of a prompt that are prefilled at a time."""
+CPU_SIDE, GPU_SIDE = 2048, 8192
+"""Of the square matrix: large enough to keep the device busy."""
 LAYERS = 8
 """Of the tiny model that times launches and Python per layer."""
 CHILD_TIMEOUT = 60.0
 
 
 class GpuSpeeds(msgspec.Struct, frozen=True):
-    """Bytes/s by GPU index, and seconds per layer on the fastest."""
+    """Bytes/s and FLOP/s by GPU index, and seconds per layer on the fastest."""
 
     read: dict[int, float]
     link: dict[int, float]
+    matmul: dict[int, float]
     layer_overhead: float
 
 
@@ -45,7 +55,10 @@ def calibrate(command: Calibrate, task: Task, gpus: tuple[Gpu, ...]) -> Calibrat
     speeds = _gpu_speeds(tuple(gpu.index for gpu in gpus))
     task.check()
     task.progress("Measuring the RAM")
-    ram = ram_bandwidth()
+    ram, ram_16bit = ram_bandwidth(torch.float32), ram_bandwidth(torch.bfloat16)
+    task.check()
+    task.progress("Measuring the CPU")
+    product, product_16bit = (matmul("cpu", dtype, CPU_SIDE) for dtype in (torch.float32, torch.bfloat16))
     task.check()
     task.progress("Measuring the disk")
     disk = disk_bandwidth(Path(command.disk_file)) if command.disk_file else None
@@ -58,6 +71,10 @@ def calibrate(command: Calibrate, task: Task, gpus: tuple[Gpu, ...]) -> Calibrat
         ram_bandwidth=ram,
         disk_bandwidth=disk,
         layer_overhead=overhead,
+        ram_bandwidth_16bit=ram_16bit,
+        cpu_matmul=product,
+        cpu_matmul_16bit=product_16bit,
+        time=time.time(),
     )
 
 
@@ -65,7 +82,10 @@ def _with(gpu: Gpu, speeds: GpuSpeeds | None) -> Gpu:
     if speeds is None:
         return gpu
     return msgspec.structs.replace(
-        gpu, read_bandwidth=speeds.read.get(gpu.index), link_bandwidth=speeds.link.get(gpu.index)
+        gpu,
+        read_bandwidth=speeds.read.get(gpu.index),
+        link_bandwidth=speeds.link.get(gpu.index),
+        matmul=speeds.matmul.get(gpu.index),
     )
 
 
@@ -79,7 +99,8 @@ def _gpu_speeds(indices: tuple[int, ...]) -> GpuSpeeds | None:
         read = {index: gpu_bandwidth(index) for index in indices}
         fastest = max(read, key=lambda index: read[index])
         link = {index: link_bandwidth(index) for index in indices}
-        return GpuSpeeds(read=read, link=link, layer_overhead=layer_overhead(cuda(fastest)))
+        products = {index: gpu_matmul(index) for index in indices}
+        return GpuSpeeds(read=read, link=link, matmul=products, layer_overhead=layer_overhead(cuda(fastest)))
 
     if forked.possible() and not memory.cuda_in_use():
         return Forked(measure, GpuSpeeds).result(CHILD_TIMEOUT)
@@ -90,12 +111,12 @@ def _gpu_speeds(indices: tuple[int, ...]) -> GpuSpeeds | None:
     return speeds
 
 
-def _rate(step: Callable[[], object], size: int, wait: Callable[[], object]) -> float:
-    """Bytes/s of ``step``, which moves ``size`` bytes: the best of steps repeated for SECONDS after a warm-up,
+def _rate(step: Callable[[], object], size: int, wait: Callable[[], object], seconds: float = SECONDS) -> float:
+    """Bytes/s of ``step``, which moves ``size`` bytes: the best of steps repeated for ``seconds`` after a warm-up,
     for what a busy machine adds is not the machine's."""
     step()
     wait()
-    best, end = float("inf"), time.perf_counter() + SECONDS
+    best, end = float("inf"), time.perf_counter() + seconds
     while best == float("inf") or time.perf_counter() < end:
         started = time.perf_counter()
         step()
@@ -111,6 +132,13 @@ def gpu_bandwidth(index: int) -> float:
     return _rate(lambda: [data.sum() for _ in range(8)], 8 * data.nbytes, lambda: torch.cuda.synchronize(index))
 
 
+def gpu_matmul(index: int) -> float:
+    """FLOP/s in the 16-bit dtype that this GPU multiplies natively: bfloat16 from Ampere on."""
+    dtype = torch.bfloat16 if torch.cuda.get_device_capability(index) >= (8, 0) else torch.float16
+    roomy = torch.cuda.mem_get_info(index)[0] > GPU_BYTES
+    return matmul(cuda(index), dtype, GPU_SIDE if roomy else CPU_SIDE)
+
+
 def link_bandwidth(index: int) -> float:
     """Bytes/s from pinned RAM to this GPU."""
     source = torch.zeros(LINK_BYTES, dtype=torch.uint8).pin_memory()
@@ -120,12 +148,24 @@ def link_bandwidth(index: int) -> float:
     )
 
 
-def ram_bandwidth() -> float:
-    """Bytes/s that all threads together read in a float32 matrix-vector product."""
+def ram_bandwidth(dtype: torch.dtype) -> float:
+    """Bytes/s of weights that all threads together read in linear layers for a single token, as decoding does.
+    The layers take turns, so that none is in a cache."""
     size = min(RAM_BYTES, psutil.virtual_memory().available // 8)
-    matrix = torch.ones(size // 4 // 4096, 4096)
-    vector = torch.ones(4096)
-    return _rate(lambda: torch.mv(matrix, vector), matrix.nbytes, lambda: None)
+    weights = [torch.ones(CPU_SIDE, CPU_SIDE, dtype=dtype)]
+    weights += [weights[0].clone() for _ in range(size // weights[0].nbytes)]
+    token, turn = torch.ones(1, 1, CPU_SIDE, dtype=dtype), itertools.cycle(weights)
+    with torch.inference_mode():
+        return _rate(lambda: linear(token, next(turn)), weights[0].nbytes, lambda: None)
+
+
+def matmul(device: str, dtype: torch.dtype, side: int) -> float:
+    """FLOP/s of a product of ROWS rows with a square matrix, as prefilling does."""
+    weight = torch.ones(side, side, dtype=dtype, device=device)
+    rows = torch.ones(ROWS, side, dtype=dtype, device=device)
+    wait = (lambda: None) if device == CPU else partial(torch.cuda.synchronize, device)
+    with torch.inference_mode():
+        return _rate(lambda: linear(rows, weight), 2 * ROWS * side * side, wait, PRODUCT_SECONDS)
 
 
 def disk_bandwidth(path: Path) -> float | None:

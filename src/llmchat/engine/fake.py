@@ -116,6 +116,7 @@ class FakeEngine:
             ram_bandwidth=measured.ram_bandwidth,
             disk_bandwidth=measured.disk_bandwidth,
             layer_overhead=measured.layer_overhead,
+            time=time.time(),
         )
 
     def _load(self, command: Load, task: Task) -> Loaded:

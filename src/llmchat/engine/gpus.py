@@ -129,7 +129,7 @@ def _warnings(index: int) -> list[str]:
     if covered((major, minor), torch.cuda.get_arch_list()):
         return []
     return [
-        f"cuda:{index} ({torch.cuda.get_device_name(index)}) has compute capability {major}.{minor}; this torch "
+        f"GPU {index} ({torch.cuda.get_device_name(index)}) has compute capability {major}.{minor}; this torch "
         f"{torch.__version__} is built for {' '.join(torch.cuda.get_arch_list())}: install another build of it"
     ]
 

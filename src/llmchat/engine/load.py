@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 
 from llmchat.domain.memory import CPU, DISK, gib
 from llmchat.domain.plan import Precision
+from llmchat.domain.words import at
 from llmchat.engine import architecture, checkpoint, generate, memory, placement
 from llmchat.engine.loaded import LoadedModel
 from llmchat.engine.runners import RUNNERS, Job
@@ -22,6 +23,7 @@ from llmchat.protocol import Load, Loaded
 
 TOLERANCE = 0.05
 """Share by which measured weights may differ from planned ones before it is said."""
+MANAGED = "managed memory"
 SMALL = 2**20
 """Bytes that are not worth a remark, as those of buffers that stay with the executing device."""
 
@@ -97,11 +99,11 @@ def _notes(loaded: LoadedModel, measured: Mapping[str, int]) -> list[str]:
     notes = []
     planned = {name: account.weights for name, account in loaded.plan.devices.items() if name != DISK}
     if loaded.plan.runner == "managed":  # where its pages lie is the driver's affair
-        planned, measured = {"managed memory": sum(planned.values())}, {"managed memory": sum(measured.values())}
+        planned, measured = {MANAGED: sum(planned.values())}, {MANAGED: sum(measured.values())}
     for name in sorted(set(planned) | {name for name, size in measured.items() if size}):
         want, got = planned.get(name, 0), measured.get(name, 0)
         if abs(got - want) > max(TOLERANCE * want, SMALL):
-            notes.append(f"{name} holds {gib(got, 2)} of weights; {gib(want, 2)} were planned")
+            notes.append(f"{gib(got, 2)} of weights are {at(name)}; {gib(want, 2)} were planned")
     method = getattr(loaded.model, "quantization_method", None)
     if loaded.facts.prequantized and loaded.plan.precision is Precision.PUBLISHED and method is None:
         notes.append(f"the checkpoint's {loaded.facts.prequantized} weights were expanded to {loaded.plan.dtype}")

@@ -66,7 +66,7 @@ def out_of_memory(text: str, detail: str = "") -> OutOfMemory:
     if memory.cuda_in_use():
         for index in range(torch.cuda.device_count()):
             free, total = torch.cuda.mem_get_info(index)
-            parts.append(f"cuda:{index} has {gib(free, 2)} of {gib(total)} free")
+            parts.append(f"GPU {index} has {gib(free, 2)} of {gib(total)} free")
     else:
         parts.append(f"{gib(psutil.virtual_memory().available, 2)} of RAM are available")
     return OutOfMemory(

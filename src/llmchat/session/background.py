@@ -1,13 +1,13 @@
-"""Tasks that nobody waits for: kept alive, told when they fail, cancelled together."""
+"""Tasks that nobody waits for: kept alive, a failure told in a notice, cancelled together."""
 
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Coroutine
 
-from llmchat.errors import InternalError, LlmchatError
+from llmchat.errors import LlmchatError
 from llmchat.session.store import Store
+from llmchat.session.unexpected import unexpected
 
 
 class Background:
@@ -28,7 +28,6 @@ class Background:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, LlmchatError):
-            self._store.fail(error)
+            self._store.warn(error)
         elif error is not None:
-            detail = "".join(traceback.format_exception(error))
-            self._store.fail(InternalError("Something went wrong", f"{error!r}", detail=detail))
+            self._store.warn(unexpected("Something went wrong in the background", error))

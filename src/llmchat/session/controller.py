@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from llmchat.domain.chat import Chat, Sampling, Turn
 from llmchat.domain.plan import Plan, Ranking, Request
 from llmchat.errors import LlmchatError, UsageError
@@ -42,6 +44,7 @@ class Session:
         self._keeper = Keeper(options.keep, lambda text: self._store.notice(text, "warning"))
         extra = ("--fake", str(options.fake)) if options.fake else ()
         self._engine = EngineHost(self._store, extra, lambda error: self._loader.engine_died(error))
+        self._store.log = self._engine.log
         self._machine = Machine(self._engine, options.hardware, options.fake)
         self._replier = Replier(self._store, self._engine, self._keeper, lambda: self.sampling)
         self._loader = Loader(self._store, self._engine, self._machine, self._keeper, self._replier)
@@ -154,6 +157,7 @@ class Session:
 
         opened, hardware = self._loader.opened, self.state.hardware
         if opened is None or hardware is None:
+            self._loader.request = request
             return None
         try:
             ranking = planner.rank(opened.facts, self._machine.replanning(hardware, self.state.memory), request)
@@ -221,6 +225,12 @@ class Session:
     def set_sampling(self, sampling: Sampling) -> None:
         """For the next reply on."""
         self.sampling = sampling
+
+    def set_folders(self, folders: Sequence[str]) -> None:
+        """Where models are looked for besides the hub's cache; they are listed anew."""
+        if self._around.settings:
+            self._around.settings = replace(self._around.settings, model_folders=tuple(folders))
+            self._background.begin(self._around.list_models())
 
     def set_system(self, text: str) -> None:
         """Of this chat, from the next reply on, and of new ones."""

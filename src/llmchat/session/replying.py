@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
 
 from llmchat.domain.chat import Chat, ReplyStats, Sampling, StopReason, Turn
-from llmchat.errors import Cancelled, EngineDied, InternalError, LlmchatError
+from llmchat.errors import Cancelled, EngineDied, LlmchatError
 from llmchat.protocol import AnyEvent, Delta, Failed, Finished, Generate, Progress, Started
 from llmchat.session import chatting
 from llmchat.session.client import Running
@@ -18,10 +17,12 @@ from llmchat.session.engine_host import EngineHost
 from llmchat.session.keeper import Keeper
 from llmchat.session.state import Notice, Phase, Reply, SessionState
 from llmchat.session.store import Store
+from llmchat.session.unexpected import unexpected
 
 FRAME = 1 / 30
 """Seconds between two states of a streaming reply, at least."""
-BORDER = "From here on the model sees the conversation; what is above no longer fits its context."
+TELLING = 8
+"""Tokens of a reply below which its speed says nothing."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +56,7 @@ class Replier:
         plan, model = state.plan, state.model
         chat = replace(
             question.chat,
-            model=model.id if model else "",
+            model=model.name if model else "",
             strategy=plan.strategy if plan else "",
             precision=str(plan.precision) if plan else "",
         )
@@ -109,7 +110,7 @@ class Replier:
         except LlmchatError as error:
             failure = error
         except Exception as error:
-            failure = InternalError("The reply failed", str(error), detail=traceback.format_exc())
+            failure = unexpected("The reply failed", error)
         self._running = None
         await self._keep(question, stats, failure)
 
@@ -137,7 +138,7 @@ class Replier:
             chat, draft = chatting.answered(question.chat, turn), ""
         else:
             chat, draft = question.before, question.draft
-        speed = stats.tokens_per_second if stats else None
+        speed = stats.tokens_per_second if stats and stats.tokens >= TELLING else None
         notices = tuple(n for n in state.notices if n.after <= len(chat.turns))
         self._store.update(
             chat=chat,
@@ -185,13 +186,10 @@ class Replier:
         state = self._store.state
         turns = len(state.chat.turns) if state.chat else 0
         said = {notice.text for notice in state.notices}
-        notices = [n for n in state.notices if n.text != BORDER or event.seen_from == state.seen_from]
-        if event.seen_from and event.seen_from != state.seen_from:
-            notices.append(Notice(after=event.seen_from, text=BORDER))
-        notices += [Notice(after=turns, text=note) for note in event.notes if note not in said]
+        notes = [Notice(after=turns, text=note) for note in event.notes if note not in said]
         self._store.update(
             reply=replace(reply, prompt_tokens=event.prompt_tokens, prefill_done=event.reused_tokens),
-            notices=tuple(sorted(notices, key=lambda notice: notice.after)),
+            notices=(*state.notices, *notes),
             seen_from=event.seen_from,
         )
 

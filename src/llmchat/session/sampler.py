@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import CPU, GIB, Account, cuda
 from llmchat.protocol import Held
+from llmchat.session.footprint import Footprint, footprint
 from llmchat.session.nvml import Device, GpuMemory, Nvml
 from llmchat.session.probe import Ram, ram
 from llmchat.session.state import GpuSample, MemorySample
@@ -49,7 +50,7 @@ class Sampler:
                 self._gpu(device, held.get(cuda(device.index), NOTHING), engine_pid, memory)
                 for device in self._nvml.devices
             ),
-            ram=ram_account(memory, held.get(CPU, NOTHING), self._resident(engine_pid)),
+            ram=ram_account(memory, held.get(CPU, NOTHING), footprint(engine_pid)),
             ram_limit=memory.limit,
             engine_pid=engine_pid,
             cpu_utilization=self._psutil.cpu_percent() / 100,
@@ -73,13 +74,6 @@ class Sampler:
             temperature=nvml.temperature(device),
             power=nvml.power(device),
         )
-
-    def _resident(self, pid: int | None) -> int | None:
-        """Bytes of RAM that the engine process has now; None where it cannot be seen."""
-        try:
-            return int(self._psutil.Process(pid).memory_info().rss) if pid is not None else None
-        except self._psutil.Error:
-            return None
 
 
 def gpu_account(
@@ -124,18 +118,19 @@ def unknown_account(ram: Ram, held: Held) -> Account:
     )
 
 
-def ram_account(memory: Ram, held: Held, resident: int | None) -> Account:
-    """The RAM's bytes by kind; ``resident`` is the engine process's, None where only ``held`` knows.
+def ram_account(memory: Ram, held: Held, own: Footprint | None) -> Account:
+    """The RAM's bytes by kind; ``own`` is the engine process's, None where only ``held`` knows.
 
-    Weights read through a mapped file are pages of the file cache, which the system counts as available: they are
-    shown as weights here, and taken off what is free, so that nothing is counted twice.
+    Pages of mapped files (weights of a checkpoint, libraries) the system counts as available: they are shown as
+    the engine's here, and taken off what is free, so that nothing is counted twice.
     """
-    total = held.reserved if resident is None else resident
+    total = own.resident if own else held.reserved
     compute = max(0, total - held.weights - held.kv_cache)
     engine = min(held.weights + held.kv_cache + compute, memory.total)
     weights = min(held.weights, engine)
     kv_cache = min(held.kv_cache, engine - weights)
-    free = min(memory.available, memory.total - engine)
+    mapped = max(0, engine - own.private) if own else 0
+    free = max(0, min(memory.available - mapped, memory.total - engine))
     return Account(
         weights=weights,
         kv_cache=kv_cache,

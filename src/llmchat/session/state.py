@@ -14,6 +14,8 @@ from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Ranking
 from llmchat.errors import Problem
 
+EMBEDDED_TITLE = "SmolLM2-135M-Instruct"
+
 
 class Phase(StrEnum):
     IDLE = "idle"
@@ -45,7 +47,12 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        return {"embedded": "SmolLM2-135M-Instruct"}.get(self.kind) or self.id.rstrip("/").rsplit("/", 1)[-1]
+        return EMBEDDED_TITLE if self.kind == "embedded" else self.id.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def name(self) -> str:
+        """As turns and heads say it: the embedded model by its own name, any other by its id."""
+        return EMBEDDED_TITLE if self.kind == "embedded" else self.id
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +143,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     measured: dict[str, Account] | None = None
     """After the load, by device; stands beside ``plan.devices``."""
     measured_speed: float | None = None
-    """Tokens/s of the last reply under this plan."""
+    """Tokens/s of the last reply under this plan that was long enough to tell."""
     load_seconds: float | None = None
     step: Step | None = None
     chat: Chat | None = None

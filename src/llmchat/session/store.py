@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from llmchat.errors import LlmchatError
+from llmchat.errors import EngineDied, LlmchatError
 from llmchat.session.state import Notice, SessionState, Step
 
 Listener = Callable[[SessionState], None]
@@ -18,6 +18,8 @@ class Store:
     def __init__(self) -> None:
         self.state = SessionState()
         self._listeners: list[Listener] = []
+        self.log: Callable[[str], object] = lambda text: None
+        """Takes the details of errors."""
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         self._listeners.append(listener)
@@ -48,7 +50,20 @@ class Store:
 
     def fail(self, error: LlmchatError, **changes: Any) -> None:
         """Put the error before the person's eyes, with the other changes, in one step."""
+        self._log_detail(error)
         self.update(problem=error.problem, **changes)
+
+    def warn(self, error: LlmchatError) -> None:
+        """A notice, once, for what failed without anybody waiting for it: no dialog over what the person does."""
+        text = f"{error.title}: {error.message}"
+        self._log_detail(error)
+        if text not in {notice.text for notice in self.state.notices}:
+            self.notice(text, "warning")
+
+    def _log_detail(self, error: LlmchatError) -> None:
+        """The detail of a death is the end of the log itself."""
+        if error.detail and not isinstance(error, EngineDied):
+            self.log(f"{error.title}: {error.message}\n{error.detail}")
 
     async def changes(self) -> AsyncIterator[SessionState]:
         """The state now and after changes; a slow reader sees the newest and misses some between."""

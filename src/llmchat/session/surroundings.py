@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from llmchat.session.options import SessionOptions
 from llmchat.session.state import HubAccount
 from llmchat.session.store import Store
 from llmchat.session.threads import in_thread
+from llmchat.session.unexpected import unexpected
 from llmchat.session.watching import Samples
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class Surroundings:
     def request(self) -> Request:
         """The options', completed by the settings."""
         request, default = self._options.request, Request()
-        if self.settings and request.prefer == default.prefer:
-            request = replace(request, prefer=self.settings.prefer)
+        given = self._options.prefer or (self.settings.prefer if self.settings else None)
+        request = replace(request, prefer=given or request.prefer)
         if self.settings and request.comfortable == default.comfortable:
             request = replace(request, comfortable=self.settings.comfortable)
         return request
@@ -51,22 +51,34 @@ class Surroundings:
         return self._options.system or (self.settings.system if self.settings else "")
 
     async def look_at_machine(self) -> None:
-        hardware = await self._machine.profile()
+        try:
+            hardware = await self._machine.profile()
+        except Exception as error:
+            self._store.warn(_readable("The machine cannot be looked at", error))
+            return
         if self._store.state.hardware is None:
             self._store.update(hardware=hardware)
 
     async def list_models(self) -> None:
         from llmchat.session import catalog
 
-        if self.settings is not None:
+        if self.settings is None:
+            return
+        try:
             self._store.update(models=await in_thread(catalog.models, self.settings))
+        except Exception as error:
+            self._store.warn(_readable("The models on this disk cannot be listed", error))
 
     async def ask_account(self) -> None:
-        """An offline hub is no problem at this point: the account then says so itself."""
-        from llmchat.session import hub
+        """What goes wrong at this point is said by the account itself."""
+        try:
+            from llmchat.session import hub
 
-        with contextlib.suppress(LlmchatError):
             self._store.update(account=await in_thread(hub.account))
+        except Exception as error:
+            problem = _readable("The hub cannot be asked", error)
+            self._store.log(f"{problem.title}: {problem.detail or problem.message}")
+            self._store.update(account=HubAccount(note=f"not checked: {problem.message}"))
 
     async def login(self, token: str) -> HubAccount:
         from llmchat.session import hub
@@ -89,3 +101,7 @@ class Surroundings:
         if self._options.fake:
             return sampler.FakeSampler(read_profile(self._options.fake))
         return sampler.Sampler()
+
+
+def _readable(title: str, error: Exception) -> LlmchatError:
+    return error if isinstance(error, LlmchatError) else unexpected(title, error)

@@ -12,6 +12,7 @@ from llmchat.protocol import Held
 from llmchat.session.engine_host import EngineHost
 from llmchat.session.state import MemorySample, Phase
 from llmchat.session.store import Store
+from llmchat.session.unexpected import unexpected
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class MemoryWatch:
                     self._delivered.clear()
                     self._call(loop, self._deliver, sample)
             except Exception as error:  # whatever a driver does, the chat goes on
-                self._call(loop, self._complain, repr(error))
+                self._call(loop, self._complain, error)
             filling = self._store.state.phase in (Phase.LOADING, Phase.SWITCHING)
             self._ended.wait(LIVELY if filling else CALM)
 
@@ -61,10 +62,8 @@ class MemoryWatch:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(function, value)
 
-    def _complain(self, reason: str) -> None:
-        text = f"The memory cannot be read: {reason}"
-        if text not in {notice.text for notice in self._store.state.notices}:
-            self._store.notice(text, "warning")
+    def _complain(self, error: Exception) -> None:
+        self._store.warn(unexpected("The memory cannot be read", error))
 
     def _deliver(self, sample: MemorySample) -> None:
         self._delivered.set()

@@ -72,7 +72,7 @@ def _without_gpu(case: Case) -> Plan | Refusal:
         _shelf(shelved),
         CPU,
         {CPU: case.reserve.cpu + shelved.staging},
-        ("no GPU takes part: the CPU executes all layers", _because(case, shelved, CPU)),
+        _without_gpu_because(case, shelved),
     )
 
 
@@ -102,11 +102,20 @@ def _because(case: Case, shelved: Shelved, main: str) -> str:
     layers = case.blocks.layers
     on_disk = sum(block in layers for block in shelved.disk)
     in_ram = sum(block in layers for block in shelved.ram)
+    if not shelved.disk and not shelved.ram:
+        return "everything fits on the GPUs: nothing lies on disk or in RAM, and nothing is moved"
     if not shelved.disk:
-        return f"nothing has to come from disk; {in_ram} of {len(layers)} layers in RAM"
+        return f"nothing lies on disk: the same as ram-offload, {in_ram} of {len(layers)} layers in RAM"
     read = gib(sum(block.weights for block in shelved.disk))
     where = f"{on_disk} of {len(layers)} layers on disk, {in_ram} in RAM"
     return f"{where}: {read} are read to {place(main)} for every token"
+
+
+def _without_gpu_because(case: Case, shelved: Shelved) -> tuple[str, ...]:
+    executed = "no GPU takes part: the CPU executes all layers"
+    if shelved.disk:
+        return (executed, _because(case, shelved, CPU))
+    return ("everything fits in RAM: nothing lies on disk, and nothing is moved", executed)
 
 
 STRATEGY = Strategy(NAME, "first the GPUs, then RAM, the rest read from disk", propose)

@@ -35,7 +35,7 @@ def _plan(case: Case, found: offload.Split, moved: int) -> Plan:
     because = (
         f"{away} of {total} layers in RAM: {gib(moved)} are copied to {place(found.main.device)} for every token"
         if found.offloaded
-        else "everything fits on the GPUs: nothing is offloaded"
+        else "everything fits on the GPUs: nothing lies in RAM, and nothing is moved"
     )
     used = {room.device: room.reserve for _, room in found.kept} | {
         found.main.device: found.main.reserve + found.staging
