@@ -426,8 +426,6 @@ async def test_a_preference_given_by_hand_counts_over_the_settings(kit: Kit) -> 
 
 
 @pytest.mark.parametrize("error", [ImportError("no name x", name="huggingface_hub"), ValueError("raw")])
-    "error", [ImportError("cannot import name 'x'", name="huggingface_hub"), ValueError("raw")]
-)
 async def test_a_look_up_that_fails_is_no_dialog(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:

@@ -16,8 +16,9 @@ RAM_BANDWIDTH = 27.5e9
 RAM_SHARE = 0.5
 """Of the float32 bandwidth, what a 16-bit decode step reaches where that alone is known: 0.38 measured for
 SmolLM2-135M on 2 cores, 0.64 for 24 layers of an 8-billion model on 16 cores."""
-DECODE_SHARE = 0.75
-"""Of the bandwidth measured in the model's dtype, what a decode step reaches: 0.64-0.86 on the EPYC."""
+DECODE_SHARE = 0.6
+"""Of the bandwidth measured in the model's dtype, what a decode step reaches: 0.57-0.64 of 30 GB/s on the EPYC,
+sampling and text included or not."""
 BNB_DECODE = {Precision.INT8: 2.1, Precision.INT4: 2.0}
 """Seconds of a quantized layer against reading its published bytes: 8 bit on the EPYC; 4 bit an estimate for
 dequantizing before multiplying."""
