@@ -10,6 +10,8 @@ from textual.widgets import Input
 
 from llmchat.ui.screens.ask import AskScreen
 from llmchat.ui.screens.chat import ChatScreen
+from llmchat.ui.screens.load import LoadScreen
+from llmchat.ui.widgets.composer import Composer
 
 from . import states
 from .apps import app, until
@@ -88,7 +90,7 @@ async def test_a_message_waits_in_the_composer_while_a_reply_streams() -> None:
         await pilot.pause()
         assert "send" not in session.names()
         session.push(states.ready())
-        await until(pilot, lambda: not running.chat.query_one("Composer").held)  # type: ignore[attr-defined]
+        await until(pilot, lambda: not running.chat.query_one(Composer).held)
         burst(running, "enter")
         await until(pilot, lambda: ("send", "more") in session.calls)
 
@@ -99,3 +101,17 @@ async def test_commands_are_taken_while_a_reply_streams() -> None:
         await until(pilot, lambda: isinstance(running.screen, ChatScreen))
         burst(running, "/stop", "enter")
         await until(pilot, lambda: "stop" in session.names())
+
+
+async def test_the_next_message_can_be_written_while_the_model_loads() -> None:
+    running, session, _ = app(states.loading())
+    async with running.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(running.screen, LoadScreen))
+        burst(running, "hallo", "backspace", "enter")
+        await until(pilot, lambda: running.chat.draft == "hall")
+        await pilot.pause()
+        assert "send" not in session.names()
+        session.push(states.ready())
+        await until(pilot, lambda: isinstance(running.screen, ChatScreen))
+        burst(running, "o", "enter")
+        await until(pilot, lambda: ("send", "hallo") in session.calls)

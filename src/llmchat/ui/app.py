@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path, PurePath
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.binding import BindingType
@@ -24,6 +24,9 @@ from llmchat.ui.messages import CommandRun, StateChanged
 from llmchat.ui.screens.base import StateView
 from llmchat.ui.screens.chat import ChatScreen
 from llmchat.ui.widgets.composer import Composer
+
+if TYPE_CHECKING:
+    from llmchat.ui.screens.load import LoadScreen
 
 LOADING = (Phase.PREPARING, Phase.LOADING, Phase.SWITCHING)
 
@@ -99,7 +102,7 @@ class LlmchatApp(Actions, inherit_bindings=False):
             self.notify_problem(problem)
         if self._model is not None:
             self.session.open(self._model)
-        elif self.session.state.model is None:
+        elif self.session.state.model is None and not too_small(*self.size):
             self.action_model()
         self.call_after_refresh(self._follow)
 
@@ -125,9 +128,9 @@ class LlmchatApp(Actions, inherit_bindings=False):
         from llmchat.ui.screens.problem import ProblemScreen
         from llmchat.ui.screens.too_small import TooSmallScreen
 
-        before, self._last_phase = self._last_phase, state.phase
         if self.shows(TooSmallScreen):
             return
+        before, self._last_phase = self._last_phase, state.phase
         if state.phase in LOADING and not self.shows(LoadScreen):
             self.push_screen(LoadScreen(self.session, self.clock))
         elif state.phase is Phase.IDLE and before is not Phase.IDLE and not self.shows(PickerScreen):
@@ -155,7 +158,16 @@ class LlmchatApp(Actions, inherit_bindings=False):
         from llmchat.ui.screens.too_small import TooSmallScreen
 
         if too_small(*event.size) and not self.shows(TooSmallScreen):
-            self.push_screen(TooSmallScreen(), lambda _: self._follow())
+            self.push_screen(TooSmallScreen(), lambda _: self._grown())
+
+    def _grown(self) -> None:
+        """There is room again: for the choice of a model too, where none was made yet."""
+        from llmchat.ui.screens.picker import PickerScreen
+
+        state = self.session.state
+        if self._model is None and state.model is None and state.phase is Phase.IDLE and not self.shows(PickerScreen):
+            self.action_model()
+        self._follow()
 
     # --- messages --------------------------------------------------------------------------------------------
     @on(CommandRun)
@@ -165,6 +177,10 @@ class LlmchatApp(Actions, inherit_bindings=False):
     @on(Composer.CommandGiven)
     def _typed_command(self, event: Composer.CommandGiven) -> None:
         self.run_command(event.name, event.argument)
+
+    def on_load_screen_typed(self, event: LoadScreen.Typed) -> None:
+        """By its name, as the screen is imported when it is first shown."""
+        self.chat.query_one(Composer).post_message(event.event)
 
     @on(ChatScreen.PanelChanged)
     def _panel(self, event: ChatScreen.PanelChanged) -> None:

@@ -43,7 +43,14 @@ HINTS: Hints = (
     ("^E", "export"),
 )
 STOP: Hints = (("Esc", "stop"),)
-STILL = "The reply before is not finished: Esc stops it."
+LOADING = "The model is being loaded: send it in a moment."
+HELD = {
+    Phase.GENERATING: "The reply before is not finished: Esc stops it.",
+    Phase.PREPARING: LOADING,
+    Phase.LOADING: LOADING,
+    Phase.SWITCHING: LOADING,
+}
+"""Why a message that is written cannot be sent yet."""
 
 
 class ChatScreen(StateView, Screen[None]):
@@ -90,7 +97,7 @@ class ChatScreen(StateView, Screen[None]):
         self._show_bars(state)
         show_memory(self, state, self._mode)
         composer = self.query_one(Composer)
-        composer.held = STILL if state.phase is Phase.GENERATING else ""
+        composer.held = HELD.get(state.phase, "")
         if state.draft:
             composer.draft = self.session.take_draft()
 

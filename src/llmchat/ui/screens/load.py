@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from textual.content import Content
+from textual.events import Key, Paste
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ProgressBar, Static
 
@@ -27,6 +29,13 @@ class LoadScreen(StateView, Dialog[None]):
     HEADING = "Loading"
     HINTS = (("Esc", "stop loading"), ("^Q", "quit"))
 
+    class Typed(Message):
+        """A key or a paste that means nothing here: it is for the composer, where the next message is written."""
+
+        def __init__(self, event: Key | Paste) -> None:
+            super().__init__()
+            self.event = event
+
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(session)
         self._clock = clock
@@ -38,6 +47,15 @@ class LoadScreen(StateView, Dialog[None]):
         yield Static(id="numbers")
         yield Static(id="plan")
         yield PlanView(id="devices")
+
+    def on_key(self, event: Key) -> None:
+        if event.key not in self.active_bindings:
+            event.stop()
+            self.post_message(self.Typed(Key(event.key, event.character)))
+
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        self.post_message(self.Typed(Paste(event.text)))
 
     def on_screen_resume(self) -> None:
         if self.ready:

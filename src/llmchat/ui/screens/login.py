@@ -72,7 +72,7 @@ class LoginScreen(StateView, Dialog[None]):
 
 def _who(account: HubAccount) -> Content:
     if account.name is None:
-        return Content.assemble("Nobody is logged in.", (f"  {account.note}" if account.note else "", "$warning"))
+        return Content.assemble("Nobody is logged in", (f": {account.note}" if account.note else "", MUTED), ".")
     role = f" ({account.role})" if account.role else ""
     source = f"\nToken: {account.source}" if account.source else ""
     note = f"\n{account.note}" if account.note else ""
