@@ -165,7 +165,8 @@ class LlmchatApp(Actions, inherit_bindings=False):
         from llmchat.ui.screens.picker import PickerScreen
 
         state = self.session.state
-        if self._model is None and state.model is None and state.phase is Phase.IDLE and not self.shows(PickerScreen):
+        nothing = self._model is None and state.model is None and state.phase is Phase.IDLE
+        if nothing and not self.shows(PickerScreen):
             self.action_model()
         self._follow()
 
