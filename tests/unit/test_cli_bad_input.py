@@ -181,3 +181,10 @@ def test_broken_settings(tmp_path: Path) -> None:
     Path(folders["settings, themes"], "settings.toml").write_text('[sampling]\ntemperature = "hot"\n')
     said = refused(llmchat(tmp_path, "ask", "smollm2", "hi", "--seed", "1", "--fake-engine"))
     assert "settings.toml" in said and "temperature" in said
+
+
+def test_a_token_that_the_hub_refuses_is_among_the_doctors_findings(tmp_path: Path, hub: str) -> None:
+    done = llmchat(tmp_path, "doctor", "--quick", "--json", HF_ENDPOINT=hub, HF_TOKEN="hf_wrong")
+    findings = json.loads(done.stdout)["findings"]
+    assert any("hub token (HF_TOKEN in the environment)" in f["text"] and f["remedy"] for f in findings)
+    assert "hf_wrong" not in done.stdout

