@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from textual.widgets import DataTable, Input, OptionList, Select, Static
 
-from llmchat.domain.plan import Request
+from llmchat.domain.memory import GIB
+from llmchat.domain.plan import Precision, Refusal, Request
 from llmchat.errors import AccessError
 from llmchat.session.state import Phase
 from llmchat.ui.commands import COMMANDS
@@ -22,7 +23,7 @@ from llmchat.ui.screens.switcher import SwitcherScreen
 from llmchat.ui.screens.theme import ThemeScreen
 from llmchat.ui.widgets.composer import Composer
 from llmchat.ui.widgets.plan_view import PlanView
-from llmchat.ui.widgets.proposals import columns, per_gpu
+from llmchat.ui.widgets.proposals import cells, columns, per_gpu, precisions, rows
 from llmchat.ui.widgets.transcript import Transcript
 
 from . import states
@@ -372,3 +373,25 @@ async def test_the_plan_appears_once_it_is_made() -> None:
         assert not view.display
         session.push(states.loading())
         await until(pilot, lambda: view.size.height == 5)
+
+
+def _refused(strategy: str, precision: Precision, reason: str, missing: int = 0) -> Refusal:
+    return Refusal(strategy=strategy, precision=precision, context=8192, reason=reason, missing=missing)
+
+
+def test_what_cannot_be_had_at_all_takes_one_row_a_strategy_below_the_rest() -> None:
+    absent = [_refused(name, each, "There is no GPU.") for each in Precision for name in ("single-gpu", "managed")]
+    short = _refused("cpu", Precision.PUBLISHED, "Too large.", missing=GIB)
+    disk = [_refused("disk-offload", each, "Not on disk.") for each in (Precision.INT8, Precision.INT4)]
+    found = rows([states.CPU_PLAN, *absent, *disk, short])
+    assert [(row[0].strategy, precisions(row)) for row in found] == [
+        ("cpu", "published"),
+        ("cpu", "published"),
+        ("single-gpu", "any"),
+        ("managed", "any"),
+        ("disk-offload", "8, 4 bit"),
+    ]
+    assert found[1] == (short,)
+    shape = columns([states.CPU_PLAN], 74)
+    verdicts = [cells(row, shape, 8, best=False, loaded=False)[-1].plain.strip() for row in found]
+    assert verdicts == ["fits", "1.0 GiB short", "There is no GPU", "There is no GPU", "Not on disk"]

@@ -97,6 +97,7 @@ class ChatsScreen(Dialog[str]):
         if self._deleted:
             self.session.restore_chat(self._deleted.pop())
             self._doomed = ""
+            self.query_one(StatusBar).hints = UNDO + self.HINTS if self._deleted else self.HINTS
             self._fill()
 
     def action_delete_now(self) -> None:

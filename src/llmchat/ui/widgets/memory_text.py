@@ -167,6 +167,6 @@ def comparison(planned: Account, measured: Account | None, width: int, context: 
         name = Content.styled(NAMES[kind].ljust(width - 2 * column), colour(kind))
         lines.append(Content.assemble(name, (cells[0].rjust(column), "$muted"), (cells[1].rjust(column), "")))
     if measured and context:
-        words = f"KV cache holds {used:,} of {context:,} tokens"
+        words = f"KV cache planned for {context:,} tokens; the chat has {used:,}"
         lines += Content.styled(words, MUTED).wrap(width)
     return lines
