@@ -99,8 +99,9 @@ async def test_commands_are_taken_while_a_reply_streams() -> None:
     running, session, _ = app(states.generating())
     async with running.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: isinstance(running.screen, ChatScreen))
-        burst(running, "/stop", "enter")
+        burst(running, "/retry", "enter", "/stop", "enter")
         await until(pilot, lambda: "stop" in session.names())
+        assert "regenerate" not in session.names(), "the reply before is not finished"
 
 
 async def test_the_next_message_can_be_written_while_the_model_loads() -> None:

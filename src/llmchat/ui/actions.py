@@ -177,7 +177,7 @@ class Actions(App[None], inherit_bindings=False):
         self.session.new_chat()
 
     def action_retry(self) -> None:
-        self.session.regenerate()
+        self.chat.again()
 
     def action_reload(self) -> None:
         if self.session.state.plan is None:

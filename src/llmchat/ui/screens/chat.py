@@ -146,8 +146,12 @@ class ChatScreen(StateView, Screen[None]):
         self.query_one(Composer).border_subtitle = words
 
     @on(Transcript.RegenerateRequested)
-    def _again(self) -> None:
-        self.session.regenerate()
+    def again(self) -> None:
+        """Answer the last message again, once nothing is in the way."""
+        if held := self.query_one(Composer).held:
+            self.notify(held, timeout=3, markup=False)
+        else:
+            self.session.regenerate()
 
     @on(Transcript.CopyRequested)
     def _copy(self, event: Transcript.CopyRequested) -> None:
