@@ -37,7 +37,8 @@ class Terminal:
     ) -> None:
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
-        full = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(env or {})}
+        inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        full = {**inherited, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(env or {})}
         self.process = pexpect.spawn(argv[0], list(argv[1:]), dimensions=(rows, columns), env=full, timeout=5)
 
     def __enter__(self) -> Terminal:

@@ -11,6 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+torch.backends.cuda.enable_cudnn_sdp(False)  # as in the engine: another kernel rounds otherwise
+
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 QUESTION = "Name the colours of the rainbow, and say which one you like best."

@@ -30,11 +30,15 @@ GPU_LAYER_OVERHEAD = 1.04e-3
 """Seconds to launch one decoder layer's kernels: 30 tokens/s over 32 layers, launch-bound, measured on an H200."""
 CPU_LAYER_OVERHEAD = 0.49e-3
 """Seconds a layer on a CPU: 14.6 ms over 30 layers, measured on 2 cores."""
-BNB_LAUNCHES = 1.5
-"""bitsandbytes launches more kernels a layer: 20 tokens/s where 16-bit weights give 30, measured for nf4."""
+BNB_LAUNCHES = {Precision.INT8: 4.5, Precision.INT4: 1.4}
+"""bitsandbytes launches more kernels a layer. Measured for an 8-billion Llama on an H200 (torch 2.11, bitsandbytes
+0.50, 2026-12-01): 6.7 tokens/s in 8 bit and 21.8 in nf4 where the weights as published gave 28.6."""
 MATMUL_SHARE = 0.45
 """Of the rate of a large product of 512 rows, what the prefill of a whole model reaches on a GPU: an estimate from
 the 273 TFLOP/s of an H200 (see datasheet.COMPUTE_SHARE) and the some 600 that such a product reaches there."""
+
+BNB_CPU_LAUNCHES = 1.5
+"""The same on a CPU, where a layer's calls cost little beside its arithmetic. An estimate."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def predict(
     for module in model.modules:
         _add(module, placement[module.name], main_device, rates, decode, prefill)
     on_gpu = main_device != CPU
-    launches = len(model.layers) * rates.overhead
+    launches = len(model.layers) * rates.overhead(on_gpu)
     if overflow:
         extra = overflow.seconds(rates.gpus[main_device][1])
         decode.gpu += extra
@@ -106,15 +110,16 @@ def predict(
 class _Rates:
     def __init__(self, model: ModelFacts, hardware: HardwareProfile, held: Precision) -> None:
         self.model, self.hardware, self.held = model, hardware, held
-        self.quantized = held is not Precision.PUBLISHED
         self.item = 4 if model.dtype == "float32" else 2
         self.gpus = {cuda(gpu.index): (gpu, *_gpu_rates(gpu)) for gpu in hardware.gpus}
         self.cpu = CpuRates(model, hardware, held, PROMPT)
         self.disk = hardware.disk_bandwidth or DISK_BANDWIDTH
 
-    @property
-    def overhead(self) -> float:
-        return _overhead(self.hardware) * (BNB_LAUNCHES if self.quantized else 1)
+    def overhead(self, on_gpu: bool) -> float:
+        """Seconds of launches a layer."""
+        if self.held is Precision.PUBLISHED:
+            return _overhead(self.hardware)
+        return _overhead(self.hardware) * (BNB_LAUNCHES[self.held] if on_gpu else BNB_CPU_LAUNCHES)
 
     def link(self, device: str) -> float:
         return min(self.gpus[device][0].link_bandwidth or PAGEABLE_BANDWIDTH, PAGEABLE_BANDWIDTH)

@@ -22,12 +22,17 @@ ENVIRONMENT = {
 }
 """The parent downloads, so that the engine never waits for a network; GPUs are numbered as NVML numbers them."""
 
+WAIT_POLICY = "PASSIVE"
+"""For OpenMP's threads, unless the person set one: threads that wait by spinning take the cores from each other as
+soon as anything else runs. SmolLM2-135M on two cores beside a test suite: 26 tokens/s instead of 3 to 15."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m llmchat.engine", description=__doc__)
     parser.add_argument("--fake", type=Path, metavar="HARDWARE.json", help="pretend, on this machine")
     arguments = parser.parse_args()
     os.environ.update(ENVIRONMENT)
+    os.environ.setdefault("OMP_WAIT_POLICY", WAIT_POLICY)
     die_with_parent()
     channel = Channel.over_stdio()
     channel.send(Hello(pid=os.getpid()))
