@@ -21,7 +21,13 @@ def start(home: Path, *arguments: str, stdin: str | None = None) -> subprocess.P
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "LLMCHAT_HOME": str(home), "HF_HUB_OFFLINE": "1"},
+        preexec_fn=_with_ctrl_c,
     )
+
+
+def _with_ctrl_c() -> None:
+    """A shell lets what it starts in the background ignore SIGINT, and so would the program under test."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[str], stdin: str | None = None) -> tuple[int, str, str]:
