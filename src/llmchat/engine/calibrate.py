@@ -67,7 +67,8 @@ def calibrate(command: Calibrate, task: Task, gpus: tuple[Gpu, ...]) -> Calibrat
     disk = disk_bandwidth(Path(command.disk_file)) if command.disk_file else None
     task.check()
     task.progress("Measuring a layer")
-    overhead = speeds.layer_overhead if speeds else layer_overhead("cpu")
+    dtype = torch.bfloat16 if product_16bit > product else torch.float32
+    overhead = speeds.layer_overhead if speeds else layer_overhead(CPU, dtype)
     return Calibrated(
         id=command.id,
         gpus=tuple(_with(gpu, speeds) for gpu in gpus),
@@ -103,7 +104,9 @@ def _gpu_speeds(indices: tuple[int, ...]) -> GpuSpeeds | None:
         fastest = max(read, key=lambda index: read[index])
         link = {index: link_bandwidth(index) for index in indices}
         products = {index: gpu_matmul(index) for index in indices}
-        return GpuSpeeds(read=read, link=link, matmul=products, layer_overhead=layer_overhead(cuda(fastest)))
+        return GpuSpeeds(
+            read=read, link=link, matmul=products, layer_overhead=layer_overhead(cuda(fastest), half(fastest))
+        )
 
     if forked.possible() and not memory.cuda_in_use():
         return Forked(measure, GpuSpeeds).result(CHILD_TIMEOUT)
@@ -135,11 +138,15 @@ def gpu_bandwidth(index: int) -> float:
     return _rate(lambda: [data.sum() for _ in range(8)], 8 * data.nbytes, lambda: torch.cuda.synchronize(index))
 
 
+def half(index: int) -> torch.dtype:
+    """The 16-bit dtype that this GPU multiplies natively: bfloat16 from Ampere on."""
+    return torch.bfloat16 if torch.cuda.get_device_capability(index) >= (8, 0) else torch.float16
+
+
 def gpu_matmul(index: int) -> float:
-    """FLOP/s in the 16-bit dtype that this GPU multiplies natively: bfloat16 from Ampere on."""
-    dtype = torch.bfloat16 if torch.cuda.get_device_capability(index) >= (8, 0) else torch.float16
+    """FLOP/s in 16 bit."""
     roomy = torch.cuda.mem_get_info(index)[0] > GPU_BYTES
-    return matmul(cuda(index), dtype, GPU_SIDE if roomy else CPU_SIDE)
+    return matmul(cuda(index), half(index), GPU_SIDE if roomy else CPU_SIDE)
 
 
 def link_bandwidth(index: int) -> float:
@@ -189,18 +196,17 @@ def disk_bandwidth(path: Path) -> float | None:
     return done / seconds if done >= BLOCK and seconds > 0 else None
 
 
-def layer_overhead(device: str) -> float:
+def layer_overhead(device: str, dtype: torch.dtype) -> float:
     """Seconds per decoder layer and token that are not memory: the median decode step, with the engine's own loop,
-    of a model too small to matter. In bfloat16 on a GPU, for the casts that 16-bit weights bring with them."""
+    of a model that is soon read, but large enough for a CPU to share its products out among the cores."""
     config = LlamaConfig(
         vocab_size=64,
-        hidden_size=64,
-        intermediate_size=64,
+        hidden_size=128,
+        intermediate_size=256,
         num_hidden_layers=LAYERS,
-        num_attention_heads=2,
-        num_key_value_heads=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
     )
-    dtype = torch.float32 if device == CPU else torch.bfloat16
     model = LlamaForCausalLM(config).to(device, dtype).eval()
     context, sampler = Context(model, torch.device(device)), Sampler(Sampling(temperature=0.0), ())
     logits = context.feed([0])

@@ -15,7 +15,7 @@ from llmchat.session import paths
 RATES = ("ram_bandwidth", "ram_bandwidth_16bit", "disk_bandwidth", "cpu_matmul", "cpu_matmul_16bit")
 GPU_RATES = ("read_bandwidth", "link_bandwidth", "matmul")
 """Fields of which more is faster."""
-MEASURES = "2"
+MEASURES = "3"
 """Changes when something else is measured, or otherwise: what was kept before then no longer counts."""
 
 
