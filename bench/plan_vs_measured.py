@@ -26,6 +26,8 @@ from llmchat.session.options import SessionOptions
 
 REPLIES = 3
 TOKENS = 64
+SLOW, SLOW_TOKENS = 3.0, 12
+"""Below so many tokens/s, predicted, one reply of so many tokens has to do."""
 CONTEXT = 2048
 LONG = "word " * 100  # five byte-level tokens each
 
@@ -50,7 +52,7 @@ def requests(budget: int) -> list[Request]:
 
 async def measure(folder: Path, request: Request) -> list[str]:
     """Rows of the table for one plan."""
-    session = Session(SessionOptions(request=request, sampling=Sampling(temperature=0, max_tokens=TOKENS)))
+    session = Session(SessionOptions(request=request, sampling=Sampling(temperature=0)))
     await session.start()
     try:
         session.open(str(folder))
@@ -58,8 +60,10 @@ async def measure(folder: Path, request: Request) -> list[str]:
         state = session.state
         plan, measured = state.plan, state.measured
         assert plan and measured
+        slow = plan.tokens_per_second < SLOW
+        session.set_sampling(Sampling(temperature=0, max_tokens=SLOW_TOKENS if slow else TOKENS))
         speeds, firsts = [], []
-        for number in range(REPLIES):
+        for number in range(1 if slow else REPLIES):
             session.new_chat()
             session.send(f"{number} {LONG}")
             await session.wait_reply()

@@ -28,6 +28,9 @@ KEYS = {
     "ctrl+r": "\x12",
 }
 
+PAUSE = 0.25
+"""Seconds between two keys; Textual waits 0.1 s for what may follow an Escape."""
+
 
 class Terminal:
     """Runs ``argv`` at ``columns`` x ``rows``; a context manager that leaves no process behind."""
@@ -76,10 +79,12 @@ class Terminal:
         self.process.send(text)
 
     def press(self, *names: str) -> None:
-        """Press keys by name; each is seen as a key of its own."""
+        """Press keys by name, as slowly as a person: an Escape just before another key would be part of it."""
         for name in names:
             self.process.send(KEYS[name])
-            self.pump(0.1)
+            end = time.monotonic() + PAUSE
+            while time.monotonic() < end:
+                self.pump()
 
     def wait_exit(self, timeout: float = 20.0) -> int:
         """The exit code, once the program has ended by itself."""

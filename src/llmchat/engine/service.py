@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import logging
 import os
 import sys
 import threading
@@ -51,6 +52,8 @@ def serve(channel: Channel) -> None:
 
     import llmchat.engine.load  # noqa: F401
 
+    # "inputs will be cast to float16", once for every layer and token in 8 bit: 140 KB of log for a short answer.
+    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
     torch.set_num_threads(cores())
     # cuDNN's attention builds a plan for every new length of the KV cache: 70 ms a token on an H200 (torch 2.11).
     torch.backends.cuda.enable_cudnn_sdp(False)
