@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmchat.engine import calibrate
+from llmchat.engine import calibrate, gpu_speeds
 from llmchat.engine.task import Task
 from llmchat.errors import Cancelled
 from llmchat.protocol import Calibrate
@@ -49,3 +49,25 @@ def test_stopped_between_two_measurements() -> None:
     task = Task(1, lambda event: task.cancel())
     with pytest.raises(Cancelled):
         calibrate.calibrate(Calibrate(id=1), task, ())
+
+
+def test_a_process_of_its_own_measures_a_device() -> None:
+    """With the CPU as the device: the same process, pipe and figures as for a GPU."""
+    speeds = gpu_speeds.in_child(("cpu",), Task(1, lambda event: None))
+    assert speeds
+    assert set(speeds.read) == set(speeds.link) == set(speeds.matmul) == {"cpu"}
+    assert 1e8 < speeds.read["cpu"] < 1e13 and 1e8 < speeds.link["cpu"] < 1e13
+    assert 1e8 < speeds.matmul["cpu"] < 1e15 and 1e-6 < speeds.layer_overhead < 1
+
+
+def test_a_device_that_is_not_there_is_not_known() -> None:
+    assert gpu_speeds.in_child(("cuda:77",), Task(1, lambda event: None)) is None
+
+
+def test_the_process_ends_when_the_task_is_stopped() -> None:
+    task = Task(1, lambda event: None)
+    task.cancel()
+    started = time.monotonic()
+    with pytest.raises(Cancelled):
+        gpu_speeds.in_child(("cpu",), task)
+    assert time.monotonic() - started < 1

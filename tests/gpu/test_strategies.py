@@ -35,7 +35,7 @@ CASES = {
         strategy="disk-offload",
         precision=Precision.PUBLISHED,
         gpu_budget=SMALL,
-        ram_budget=int(1.2 * GIB),
+        ram_budget=int(1.7 * GIB),
     ),
 }
 

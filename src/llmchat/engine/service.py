@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
-import logging
 import os
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from llmchat.engine import setup
 from llmchat.engine.channel import Channel
 from llmchat.engine.gpus import Found, Look
 from llmchat.engine.task import Task
@@ -52,11 +52,8 @@ def serve(channel: Channel) -> None:
 
     import llmchat.engine.load  # noqa: F401
 
-    # "inputs will be cast to float16", once for every layer and token in 8 bit: 140 KB of log for a short answer.
-    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
     torch.set_num_threads(cores())
-    # cuDNN's attention builds a plan for every new length of the KV cache: 70 ms a token on an H200 (torch 2.11).
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    setup.prepare()
     found = look.result()
     channel.send(Ready(versions=versions(), gpus=found.gpus, warnings=found.warnings))
     Service(channel, found).run()
