@@ -167,7 +167,8 @@ class Loader:
         self._last = wanted or self._last
         self.opened = opened = await self._preparer.fetch_weights(opened)
         if self._engine.used:
-            await self._planned(opened, wanted)  # what cannot fit is not worth ending the engine for
+            plan, _ = await self._planned(opened, wanted)  # what cannot fit is not worth ending the engine for
+            self._store.update(plan=plan)
             await self._fresh_engine()
         await self._engine_ready()
         plan, ranking = await self._planned(opened, wanted)
