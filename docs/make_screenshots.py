@@ -15,7 +15,7 @@ from pathlib import Path
 from llmchat.commands.options import DEFAULT_MACHINE
 from llmchat.session.controller import Session
 from llmchat.session.options import SessionOptions
-from llmchat.session.settings import Settings
+from llmchat.session.saved.settings import Settings
 from llmchat.session.state import Phase, SessionState
 from llmchat.ui.app import LlmchatApp
 

@@ -19,7 +19,7 @@ from llmchat.domain.memory import Account
 from llmchat.domain.model import ModelFacts, Module
 from llmchat.domain.plan import Plan, Precision
 from llmchat.engine.convert import convert
-from llmchat.engine.inspect import inspect
+from llmchat.engine.model.inspect import inspect
 from llmchat.engine.task import Task
 
 torch.set_num_threads(2)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmchat.engine import calibrate, gpu_speeds
+from llmchat.engine.hardware import calibrate, gpu_speeds
 from llmchat.engine.task import Task
 from llmchat.errors import Cancelled
 from llmchat.protocol import Calibrate

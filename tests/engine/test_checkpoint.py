@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmchat.engine import checkpoint
+from llmchat.engine.model import checkpoint
 from llmchat.errors import ModelError
 
 

@@ -12,8 +12,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from llmchat.engine import checkpoint, convert
-from llmchat.engine.inspect import inspect
+from llmchat.engine import convert
+from llmchat.engine.model import checkpoint
+from llmchat.engine.model.inspect import inspect
 from llmchat.engine.task import Task
 from llmchat.errors import Cancelled, ModelError, StorageError
 from llmchat.protocol import AnyEvent, Progress

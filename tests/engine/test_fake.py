@@ -21,7 +21,7 @@ from llmchat.domain.hardware import Gpu, HardwareProfile, Software
 from llmchat.domain.memory import GIB, Account, cuda
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Precision
-from llmchat.engine import fake_models
+from llmchat.engine.fake import models as fake_models
 from llmchat.protocol import (
     AnyCommand,
     AnyEvent,

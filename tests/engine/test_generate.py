@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import torch
 
-from llmchat.engine import generate, thinking
-from llmchat.engine.context import Context
+from llmchat.engine.reply import generate, thinking
+from llmchat.engine.reply.context import Context
 from llmchat.errors import Cancelled, ModelError, OutOfMemory, PromptError
 from llmchat.protocol import AnyEvent, Delta, Generate, Progress
 
@@ -229,7 +229,7 @@ def test_deltas_are_batched_and_the_first_comes_at_once(monkeypatch: pytest.Monk
         clock[0] += 0.001
         return clock[0]
 
-    monkeypatch.setattr("llmchat.engine.streaming.time.monotonic", monotonic)
+    monkeypatch.setattr("llmchat.engine.reply.streaming.time.monotonic", monotonic)
     talk = Talk(tiny.loaded("llama"))
     talk.ask("hello", max_tokens=200)
     deltas = [e for e in talk.events if isinstance(e, Delta)]
@@ -264,7 +264,7 @@ def test_thinking_and_answer_come_apart(monkeypatch: pytest.MonkeyPatch) -> None
     talk = Talk(tiny.loaded("llama", eos=frozenset({tiny.EOS})))
     ids = talk.loaded.tokenizer.encode("<think>the lazy dog</think>\n\nhello world", add_special_tokens=False)
     script = iter([*ids, tiny.EOS])
-    monkeypatch.setattr("llmchat.engine.generate.Sampler.pick", lambda self, logits: next(script))
+    monkeypatch.setattr("llmchat.engine.reply.generate.Sampler.pick", lambda self, logits: next(script))
     assert talk.ask("hello").reason == "end"
     assert (talk.text("thinking"), talk.text()) == ("the lazy dog", "hello world")
 
@@ -279,7 +279,7 @@ def test_thinking_of_gpt_oss_does_not_end_the_reply(monkeypatch: pytest.MonkeyPa
     ids = model.tokenizer.encode(text, add_special_tokens=False)
     model.eos_ids = frozenset(model.tokenizer.convert_tokens_to_ids(["<|end|>", "<|return|>"]))
     talk, script = Talk(model), iter(ids)
-    monkeypatch.setattr("llmchat.engine.generate.Sampler.pick", lambda self, logits: next(script))
+    monkeypatch.setattr("llmchat.engine.reply.generate.Sampler.pick", lambda self, logits: next(script))
     monkeypatch.setattr(Context, "feed", lambda self, tokens: torch.zeros(1))
     assert talk.ask("hello").tokens == len(ids)
     assert (talk.text("thinking"), talk.text()) == ("hm", "hello")

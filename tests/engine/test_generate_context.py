@@ -9,7 +9,7 @@ import torch
 import transformers as t
 from transformers import AutoModelForCausalLM
 
-from llmchat.engine.context import CONTINUING, Context
+from llmchat.engine.reply.context import CONTINUING, Context
 from llmchat.errors import ModelError
 
 SIZES: dict[str, Any] = {

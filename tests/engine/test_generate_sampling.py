@@ -9,7 +9,7 @@ import torch
 from transformers import GenerationConfig
 
 from llmchat.domain.chat import Sampling
-from llmchat.engine.sampling import UNSAID, Drawing, drawing
+from llmchat.engine.reply.sampling import UNSAID, Drawing, drawing
 from llmchat.errors import UsageError
 
 from . import tiny

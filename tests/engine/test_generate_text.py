@@ -9,8 +9,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from llmchat.engine.detokenize import Detokenizer
-from llmchat.engine.thinking import STYLES, Splitter, opened
+from llmchat.engine.reply.detokenize import Detokenizer
+from llmchat.engine.reply.thinking import STYLES, Splitter, opened
 
 from . import tiny
 

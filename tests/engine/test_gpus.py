@@ -10,9 +10,9 @@ import msgspec
 import pytest
 import torch
 
-from llmchat.engine import forked, gpus
-from llmchat.engine.forked import Forked
-from llmchat.engine.gpus import CONCURRENT, HOST_TABLES, INTEGRATED, PAGEABLE, Found, Look
+from llmchat.engine.hardware import forked, gpus
+from llmchat.engine.hardware.forked import Forked
+from llmchat.engine.hardware.gpus import CONCURRENT, HOST_TABLES, INTEGRATED, PAGEABLE, Found, Look
 
 needs_fork = pytest.mark.skipif(not forked.possible(), reason="no fork here")
 

@@ -17,8 +17,9 @@ from transformers import (
 )
 
 from llmchat.domain.model import ModelFacts
-from llmchat.engine import kvcache, memory
-from llmchat.engine.inspect import inspect
+from llmchat.engine.hardware import memory
+from llmchat.engine.model import kvcache
+from llmchat.engine.model.inspect import inspect
 from llmchat.errors import ModelError
 
 from .architectures import CONFIGS, SIZES, WINDOW

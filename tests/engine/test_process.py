@@ -18,7 +18,7 @@ import torch
 from llmchat.domain.chat import Message, Sampling
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Precision
-from llmchat.engine.inspect import inspect
+from llmchat.engine.model.inspect import inspect
 from llmchat.protocol import (
     Calibrate,
     Calibrated,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from llmchat.domain.chat import Message
-from llmchat.engine import conversation, prompt
-from llmchat.engine.prompt import PromptBuilder
+from llmchat.engine.reply import conversation, prompt
+from llmchat.engine.reply.prompt import PromptBuilder
 from llmchat.errors import ModelError, PromptError
 
 from . import tiny

@@ -15,9 +15,10 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, MixtralConfig
 from llmchat.domain.memory import Account
 from llmchat.domain.model import ModelFacts, Module
 from llmchat.domain.plan import Plan, Precision
-from llmchat.engine import memory, placement
-from llmchat.engine.architecture import read_config
-from llmchat.engine.inspect import inspect
+from llmchat.engine import placement
+from llmchat.engine.hardware import memory
+from llmchat.engine.model.architecture import read_config
+from llmchat.engine.model.inspect import inspect
 from llmchat.engine.runners import RUNNERS, Job, Running
 from llmchat.engine.task import Task
 from llmchat.errors import Cancelled, InternalError, ModelError, UsageError

@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from llmchat.domain.chat import Message, Sampling
 from llmchat.domain.model import ModelFacts, Module
 from llmchat.domain.plan import Precision
-from llmchat.engine.generate import Generator
-from llmchat.engine.inspect import inspect
 from llmchat.engine.load import load
+from llmchat.engine.model.inspect import inspect
+from llmchat.engine.reply.generate import Generator
 from llmchat.engine.task import Task
 from llmchat.protocol import AnyEvent, Delta, Generate, Load
 

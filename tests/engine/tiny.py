@@ -15,9 +15,9 @@ from llmchat.domain.chat import Message, ReplyStats, Sampling
 from llmchat.domain.memory import Account
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Precision
-from llmchat.engine.generate import Generator
 from llmchat.engine.loaded import LoadedModel
-from llmchat.engine.sampling import Sampler
+from llmchat.engine.reply.generate import Generator
+from llmchat.engine.reply.sampling import Sampler
 from llmchat.engine.task import Task
 from llmchat.protocol import AnyEvent, Delta, Generate, Started
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from session_kit import Kit
 
-from llmchat.session import client
+from llmchat.session.process import client
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from huggingface_hub import constants
 
 from llmchat.errors import ModelError, UsageError
-from llmchat.session import catalog
-from llmchat.session.settings import Settings
+from llmchat.session.models import catalog
+from llmchat.session.saved.settings import Settings
 
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
 COMMIT = "c" * 40

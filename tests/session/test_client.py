@@ -17,8 +17,9 @@ import pytest
 
 from llmchat.errors import Cancelled, EngineDied, LlmchatError, ModelError
 from llmchat.protocol import AnyEvent, Convert, Converted, Failed, Heartbeat, Hello, Inspect, Progress, Ready
-from llmchat.session import engine_log, paths
-from llmchat.session.client import EngineClient, Patience
+from llmchat.session import paths
+from llmchat.session.process import engine_log
+from llmchat.session.process.client import EngineClient, Patience
 
 QUICK = Patience(hanging=0.3, kill=0.8, importing=0.8, tick=0.05, leave=0.4)
 

@@ -14,9 +14,12 @@ from session_kit import MACHINE, Kit, model_folder, too_small
 from llmchat.domain.chat import Sampling
 from llmchat.domain.plan import Precision, Request
 from llmchat.errors import EngineDied, FitError, LlmchatError, UsageError
-from llmchat.session import catalog, client, hub, settings, watching
+from llmchat.session import hub, watching
 from llmchat.session.controller import Session
+from llmchat.session.models import catalog
 from llmchat.session.options import SessionOptions
+from llmchat.session.process import client
+from llmchat.session.saved import settings
 from llmchat.session.state import MemorySample, ModelRef, Phase, SessionState
 
 

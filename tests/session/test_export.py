@@ -10,7 +10,7 @@ from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import GIB, Account
 from llmchat.domain.plan import Plan, Precision
 from llmchat.errors import StorageError
-from llmchat.session import export
+from llmchat.session.saved import export
 from llmchat.session.state import ModelRef, SessionState
 
 STATS = ReplyStats(prompt_tokens=1234, tokens=21, time_to_first_token=0.51, seconds=2.0, reason="stopped")

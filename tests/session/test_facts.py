@@ -17,10 +17,11 @@ from llmchat.domain.memory import Account
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Precision, Request
 from llmchat.protocol import Calibrate, Calibrated, Ready
-from llmchat.session import calibration, facts, machine
-from llmchat.session.engine_host import EngineHost
-from llmchat.session.footprint import footprint
-from llmchat.session.machine import Machine
+from llmchat.session.hardware import calibration, machine
+from llmchat.session.hardware.footprint import footprint
+from llmchat.session.hardware.machine import Machine
+from llmchat.session.models import facts
+from llmchat.session.process.engine_host import EngineHost
 from llmchat.session.state import GpuSample, MemorySample
 from llmchat.session.store import Store
 

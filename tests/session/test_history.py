@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from llmchat.domain.chat import Chat, ReplyStats, Turn
 from llmchat.errors import StorageError
-from llmchat.session import history as module
-from llmchat.session.history import History
+from llmchat.session.saved import history as module
+from llmchat.session.saved.history import History
 
 NOW = 1_780_000_000.0
 
@@ -226,7 +226,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from llmchat.domain.chat import Chat, Turn
-from llmchat.session.history import History
+from llmchat.session.saved.history import History
 name, path = sys.argv[1], Path(sys.argv[2])
 history = History(path)
 for i in range(20):

@@ -18,7 +18,7 @@ from huggingface_hub import constants, hf_api
 from llmchat.errors import AccessError, Cancelled, LlmchatError, ModelError, OfflineError, StorageError
 from llmchat.session import hub
 from llmchat.session.hub import transfer as transfer_module
-from llmchat.session.hubcache import repository, snapshot
+from llmchat.session.models.hubcache import repository, snapshot
 
 SHARD = 3 * 2**20
 SHARDS = {f"model-0000{i}-of-00002.safetensors": bytes([i]) * SHARD for i in (1, 2)}

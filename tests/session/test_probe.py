@@ -12,9 +12,9 @@ import pytest
 from fake_nvml import FakeGpu, FakeNvml, NVMLError, NVMLError_LibraryNotFound
 
 from llmchat.domain.memory import GIB
-from llmchat.session import cgroup, probe
-from llmchat.session.cgroup import MemoryLimit
-from llmchat.session.nvml import Nvml
+from llmchat.session.hardware import cgroup, probe
+from llmchat.session.hardware.cgroup import MemoryLimit
+from llmchat.session.hardware.nvml import Nvml
 
 FOUR = [FakeGpu(f"GPU-{letter}111-0000", 80 * GIB, used=i * GIB, reserved=GIB) for i, letter in enumerate("abcd")]
 MIG = FakeGpu("GPU-m", 80 * GIB, instances=[FakeGpu("MIG-1", 10 * GIB), FakeGpu("MIG-2", 20 * GIB, used=GIB)])
@@ -258,7 +258,7 @@ def test_versions_are_those_installed() -> None:
 
 def test_a_probe_of_this_machine_imports_no_torch(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from llmchat.session.probe import probe; "
+        "import sys; from pathlib import Path; from llmchat.session.hardware.probe import probe; "
         "p = probe(Path(sys.argv[1])); assert 0 < p.ram_available <= p.ram_total, p; assert p.cores >= 1; "
         "assert not {'torch', 'transformers', 'textual'} & set(sys.modules)"
     )

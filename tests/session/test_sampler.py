@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import GIB, Account
 from llmchat.protocol import Held
-from llmchat.session.footprint import Footprint
-from llmchat.session.nvml import GpuMemory, Nvml
-from llmchat.session.probe import Ram
-from llmchat.session.sampler import FakeSampler, Sampler, gpu_account, ram_account
+from llmchat.session.hardware.footprint import Footprint
+from llmchat.session.hardware.nvml import GpuMemory, Nvml
+from llmchat.session.hardware.probe import Ram
+from llmchat.session.hardware.sampler import FakeSampler, Sampler, gpu_account, ram_account
 
 PID = os.getpid()
 HELD = Held(weights=40 * GIB, kv_cache=2 * GIB, reserved=45 * GIB)

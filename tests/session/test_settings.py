@@ -8,9 +8,9 @@ import pytest
 
 from llmchat.domain.chat import Sampling
 from llmchat.errors import StorageError, UsageError
-from llmchat.session import settings
-from llmchat.session.settings import Settings
-from llmchat.session.settings_text import TEMPLATE
+from llmchat.session.saved import settings
+from llmchat.session.saved.settings import Settings
+from llmchat.session.saved.settings_text import TEMPLATE
 
 
 @pytest.fixture

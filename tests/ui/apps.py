@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from llmchat.session.settings import Settings
+from llmchat.session.saved.settings import Settings
 from llmchat.session.state import SessionState
 from llmchat.ui.app import LlmchatApp
 from llmchat.ui.themes import own_folder

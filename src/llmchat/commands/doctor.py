@@ -20,8 +20,10 @@ from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import gib
 from llmchat.errors import LlmchatError
 from llmchat.protocol import Ready
-from llmchat.session import calibration, catalog, hub, paths, probe
-from llmchat.session.client import EngineClient
+from llmchat.session import hub, paths
+from llmchat.session.hardware import calibration, probe
+from llmchat.session.models import catalog
+from llmchat.session.process.client import EngineClient
 from llmchat.session.state import HubAccount
 
 NVIDIA_DRIVER = (Path("/dev/nvidiactl"), Path("/dev/dxg"))

@@ -9,7 +9,7 @@ import msgspec
 
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import GIB, gib
-from llmchat.session.catalog import INSTALL
+from llmchat.session.models.catalog import INSTALL
 from llmchat.session.state import HubAccount
 
 LITTLE_DISK = 5 * GIB

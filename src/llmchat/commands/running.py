@@ -8,9 +8,9 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from llmchat.commands.options import Options
-from llmchat.session import settings
 from llmchat.session.controller import Session
 from llmchat.session.options import SessionOptions
+from llmchat.session.saved import settings
 
 
 def session_options(options: Options, *, autoload: bool = True, keep: bool = True) -> SessionOptions:

@@ -13,8 +13,11 @@ from transformers import AutoTokenizer
 from llmchat.domain.memory import CPU, DISK, gib
 from llmchat.domain.plan import Precision
 from llmchat.domain.words import at
-from llmchat.engine import architecture, checkpoint, generate, memory, placement
+from llmchat.engine import placement
+from llmchat.engine.hardware import memory
 from llmchat.engine.loaded import LoadedModel
+from llmchat.engine.model import architecture, checkpoint
+from llmchat.engine.reply import generate
 from llmchat.engine.runners import RUNNERS, Job
 from llmchat.engine.runners.common import device, offloads
 from llmchat.engine.task import Task

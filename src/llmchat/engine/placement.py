@@ -9,7 +9,7 @@ import torch
 
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan
-from llmchat.engine import architecture
+from llmchat.engine.model import architecture
 from llmchat.errors import InternalError
 
 

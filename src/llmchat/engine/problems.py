@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 
 from llmchat.domain.memory import gib
-from llmchat.engine import memory
+from llmchat.engine.hardware import memory
 from llmchat.errors import InternalError, LlmchatError, ModelError, OutOfMemory, StorageError
 
 MEMORY_WORDS = ("out of memory", "std::bad_alloc", "bad_alloc", "can't allocate memory", "not enough memory")

@@ -16,7 +16,7 @@ import torch
 
 from llmchat.engine import setup
 from llmchat.engine.channel import Channel
-from llmchat.engine.gpus import Found, Look
+from llmchat.engine.hardware.gpus import Found, Look
 from llmchat.engine.task import Task
 from llmchat.errors import InternalError, UsageError
 from llmchat.protocol import (
@@ -37,8 +37,8 @@ from llmchat.protocol import (
 )
 
 if TYPE_CHECKING:
-    from llmchat.engine.generate import Generator
     from llmchat.engine.loaded import LoadedModel
+    from llmchat.engine.reply.generate import Generator
 
 HEARTBEAT = 0.5
 """Seconds between two heartbeats."""
@@ -103,7 +103,7 @@ class Service:
         """Do what is asked; returns the event that ends it."""
         match command:
             case Inspect():
-                from llmchat.engine.inspect import inspect
+                from llmchat.engine.model.inspect import inspect
 
                 facts = inspect(Path(command.path), command.model_id, command.revision)
                 return Inspected(id=command.id, facts=facts)
@@ -124,12 +124,14 @@ class Service:
         raise InternalError("Unknown command", f"The engine cannot do {type(command).__name__}.")
 
     def _calibrate(self, command: Calibrate, task: Task) -> Calibrated:
-        from llmchat.engine.calibrate import calibrate
+        from llmchat.engine.hardware.calibrate import calibrate
 
         return calibrate(command, task, self._found.gpus)
 
     def _load(self, command: Load, task: Task) -> AnyEvent:
-        from llmchat.engine import generate, load, memory
+        from llmchat.engine import load
+        from llmchat.engine.hardware import memory
+        from llmchat.engine.reply import generate
 
         self._drop()
         loaded, event = load.load(command, task, self._found.contexts)
@@ -139,7 +141,7 @@ class Service:
 
     def _drop(self) -> None:
         """Give the loaded model up, or what is left of one whose load failed."""
-        from llmchat.engine import memory
+        from llmchat.engine.hardware import memory
 
         self._generator, self._sizes = None, {}
         if self._loaded is not None:
@@ -162,7 +164,7 @@ class Service:
         self._channel.send(Failed(id=command.id, problem=shown.problem, stats=stats))
 
     def _beat(self) -> None:
-        from llmchat.engine import memory
+        from llmchat.engine.hardware import memory
 
         pause = threading.Event()
         while not pause.wait(HEARTBEAT):

@@ -11,9 +11,9 @@ from llmchat.domain.chat import Chat
 from llmchat.errors import LlmchatError, UsageError
 from llmchat.session import chatting
 from llmchat.session.background import Background
-from llmchat.session.engine_host import EngineHost
-from llmchat.session.keeper import Keeper
+from llmchat.session.process.engine_host import EngineHost
 from llmchat.session.replying import Replier
+from llmchat.session.saved.keeper import Keeper
 from llmchat.session.store import Store
 
 STOP_SECONDS = 5.0
@@ -79,7 +79,7 @@ class Chats:
                 self._background.begin(self._keeper.save(chat))
 
     def export(self, path: Path | None) -> Path:
-        from llmchat.session import export
+        from llmchat.session.saved import export
 
         chat = self._store.state.chat
         if chat is None or not chat.turns:

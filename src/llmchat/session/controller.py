@@ -14,19 +14,19 @@ from llmchat.errors import LlmchatError, UsageError
 from llmchat.session import chatting
 from llmchat.session.background import Background
 from llmchat.session.chats import Chats
-from llmchat.session.engine_host import EngineHost
-from llmchat.session.keeper import Keeper
+from llmchat.session.hardware.machine import Machine
 from llmchat.session.loading import Loader
-from llmchat.session.machine import Machine
 from llmchat.session.options import SessionOptions
+from llmchat.session.process.engine_host import EngineHost
 from llmchat.session.replying import Question, Replier
+from llmchat.session.saved.keeper import Keeper
 from llmchat.session.state import HubAccount, ModelRef, Phase, SessionState
 from llmchat.session.store import Listener, Store
 from llmchat.session.surroundings import Surroundings
 from llmchat.session.watching import MemoryWatch
 
 if TYPE_CHECKING:
-    from llmchat.session.settings import Settings
+    from llmchat.session.saved.settings import Settings
 
 __all__ = ["Listener", "Session"]
 

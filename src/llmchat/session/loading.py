@@ -18,11 +18,11 @@ from llmchat.domain.plan import Plan, Ranking, Request
 from llmchat.domain.words import at
 from llmchat.errors import EngineDied, LlmchatError, OutOfMemory, UsageError
 from llmchat.protocol import Load, Loaded
-from llmchat.session.engine_host import EngineHost
-from llmchat.session.keeper import Keeper
-from llmchat.session.machine import Machine
+from llmchat.session.hardware.machine import Machine
 from llmchat.session.preparing import Opened, Preparer, chosen, lighter, rank, unfit
+from llmchat.session.process.engine_host import EngineHost
 from llmchat.session.replying import Replier
+from llmchat.session.saved.keeper import Keeper
 from llmchat.session.state import ModelRef, Phase
 from llmchat.session.store import Store
 from llmchat.session.unexpected import unexpected

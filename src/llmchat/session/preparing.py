@@ -16,8 +16,8 @@ from llmchat.domain.plan import Plan, Ranking, Refusal, Request
 from llmchat.domain.words import amount, at
 from llmchat.errors import FitError, ModelError
 from llmchat.protocol import Convert, Converted, Event, Inspect, Inspected, Progress
-from llmchat.session import facts as facts_cache
-from llmchat.session.engine_host import EngineHost
+from llmchat.session.models import facts as facts_cache
+from llmchat.session.process.engine_host import EngineHost
 from llmchat.session.state import ModelRef
 from llmchat.session.threads import in_thread
 
@@ -53,7 +53,7 @@ class Preparer:
 
     async def resolve(self, model: str, revision: str) -> ModelRef:
         """Raises ModelError for what is no model."""
-        from llmchat.session import catalog
+        from llmchat.session.models import catalog
 
         self._tell(f"Looking for {model}")
         return await in_thread(catalog.resolve, model, revision)
@@ -106,7 +106,7 @@ class Preparer:
 
     async def _embedded(self) -> Path:
         """The folder of the embedded model, converted if it is not there yet."""
-        from llmchat.session import catalog
+        from llmchat.session.models import catalog
 
         folder = await in_thread(catalog.embedded_folder)
         if (folder / "config.json").is_file() and any(folder.glob("*.safetensors")):
@@ -129,7 +129,7 @@ class Preparer:
         return await in_thread(hub.fetch_config, ref.id, ref.revision)
 
     async def _check(self, folder: Path) -> None:
-        from llmchat.session import catalog
+        from llmchat.session.models import catalog
 
         await in_thread(catalog.check_folder, folder)
 

@@ -12,9 +12,9 @@ from llmchat.domain.chat import Chat, ReplyStats, Sampling, StopReason, Turn
 from llmchat.errors import Cancelled, EngineDied, LlmchatError
 from llmchat.protocol import AnyEvent, Delta, Failed, Finished, Generate, Progress, Started
 from llmchat.session import chatting
-from llmchat.session.client import Running
-from llmchat.session.engine_host import EngineHost
-from llmchat.session.keeper import Keeper
+from llmchat.session.process.client import Running
+from llmchat.session.process.engine_host import EngineHost
+from llmchat.session.saved.keeper import Keeper
 from llmchat.session.state import Notice, Phase, Reply, SessionState
 from llmchat.session.store import Store
 from llmchat.session.unexpected import unexpected

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from llmchat.domain.chat import Sampling
 from llmchat.domain.plan import Request
 from llmchat.errors import LlmchatError
-from llmchat.session.machine import Machine, read_profile
+from llmchat.session.hardware.machine import Machine, read_profile
 from llmchat.session.options import SessionOptions
 from llmchat.session.state import HubAccount
 from llmchat.session.store import Store
@@ -18,7 +18,7 @@ from llmchat.session.unexpected import unexpected
 from llmchat.session.watching import Samples
 
 if TYPE_CHECKING:
-    from llmchat.session.settings import Settings
+    from llmchat.session.saved.settings import Settings
 
 
 class Surroundings:
@@ -28,7 +28,7 @@ class Surroundings:
         """None before they are read, and when they cannot be."""
 
     async def read_settings(self) -> None:
-        from llmchat.session import settings
+        from llmchat.session.saved import settings
 
         try:
             self.settings = await in_thread(settings.load)
@@ -60,7 +60,7 @@ class Surroundings:
             self._store.update(hardware=hardware)
 
     async def list_models(self) -> None:
-        from llmchat.session import catalog
+        from llmchat.session.models import catalog
 
         if self.settings is None:
             return
@@ -96,7 +96,7 @@ class Surroundings:
 
     def sampler(self) -> Samples:
         """Called in the sampling thread: its imports are slow."""
-        from llmchat.session import sampler
+        from llmchat.session.hardware import sampler
 
         if self._options.fake:
             return sampler.FakeSampler(read_profile(self._options.fake))

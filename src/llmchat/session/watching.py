@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from llmchat.protocol import Held
-from llmchat.session.engine_host import EngineHost
+from llmchat.session.process.engine_host import EngineHost
 from llmchat.session.state import MemorySample, Phase
 from llmchat.session.store import Store
 from llmchat.session.unexpected import unexpected

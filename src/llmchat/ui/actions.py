@@ -17,7 +17,7 @@ from textual.widgets import Input, TextArea
 from llmchat.domain.plan import Plan
 from llmchat.errors import LlmchatError, Problem
 from llmchat.session.controller import Session
-from llmchat.session.settings import Settings
+from llmchat.session.saved.settings import Settings
 from llmchat.session.state import ModelRef
 from llmchat.ui import keys
 from llmchat.ui.commands import BY_NAME
@@ -285,7 +285,7 @@ class Actions(App[None], inherit_bindings=False):
 
     @work(group="settings")
     async def _save_settings(self, changes: dict[str, Any]) -> None:
-        from llmchat.session import settings
+        from llmchat.session.saved import settings
 
         try:
             await asyncio.to_thread(settings.save, changes)

@@ -15,7 +15,7 @@ from textual.screen import Screen
 
 from llmchat.errors import Problem
 from llmchat.session.controller import Session
-from llmchat.session.settings import Settings
+from llmchat.session.saved.settings import Settings
 from llmchat.session.state import Phase, SessionState
 from llmchat.ui import keys, themes
 from llmchat.ui.actions import Actions

@@ -12,10 +12,10 @@ import msgspec
 
 from llmchat.domain.memory import gib
 from llmchat.errors import ModelError, OfflineError, StorageError
-from llmchat.session.folder import CONFIG, INDEX, SINGLE, weight_files
 from llmchat.session.hub.client import SECONDS, api, translated
 from llmchat.session.hub.transfer import transfer
-from llmchat.session.hubcache import hub_cache, keep_ref, repository, snapshot
+from llmchat.session.models.folder import CONFIG, INDEX, SINGLE, weight_files
+from llmchat.session.models.hubcache import hub_cache, keep_ref, repository, snapshot
 
 __all__ = ["download", "fetch_config", "weights_size"]
 

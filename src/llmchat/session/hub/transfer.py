@@ -11,7 +11,7 @@ from typing import Any
 
 from llmchat.errors import Cancelled
 from llmchat.session.hub.client import SECONDS, api
-from llmchat.session.hubcache import repository
+from llmchat.session.models.hubcache import repository
 
 __all__ = ["transfer"]
 

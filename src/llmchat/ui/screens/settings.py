@@ -16,7 +16,7 @@ from textual.widgets import Input, Label, Select, Static
 
 from llmchat.domain.chat import Sampling
 from llmchat.session.controller import Session
-from llmchat.session.settings import Settings
+from llmchat.session.saved.settings import Settings
 from llmchat.ui.screens.base import Dialog
 from llmchat.ui.widgets.field import Field
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 import torch
 
 from llmchat.domain.chat import ReplyStats, Sampling, StopReason
-from llmchat.engine import thinking
-from llmchat.engine.context import Context
-from llmchat.engine.detokenize import Detokenizer
 from llmchat.engine.loaded import LoadedModel
 from llmchat.engine.problems import readable
-from llmchat.engine.prompt import Prompt, PromptBuilder
-from llmchat.engine.sampling import Sampler, check
-from llmchat.engine.streaming import ReplyStream
+from llmchat.engine.reply import thinking
+from llmchat.engine.reply.context import Context
+from llmchat.engine.reply.detokenize import Detokenizer
+from llmchat.engine.reply.prompt import Prompt, PromptBuilder
+from llmchat.engine.reply.sampling import Sampler, check
+from llmchat.engine.reply.streaming import ReplyStream
 from llmchat.engine.task import Task
 from llmchat.errors import Cancelled, LlmchatError
 from llmchat.protocol import AnyEvent, Generate, Started

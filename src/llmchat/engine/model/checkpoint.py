@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from llmchat.engine.architecture import read_json
+from llmchat.engine.model.architecture import read_json
 from llmchat.errors import ModelError
 
 INDEX = "model.safetensors.index.json"

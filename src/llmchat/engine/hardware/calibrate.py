@@ -14,10 +14,10 @@ from torch.nn.functional import linear
 
 from llmchat.domain.hardware import Gpu
 from llmchat.domain.memory import CPU, cuda
-from llmchat.engine import gpu_speeds
-from llmchat.engine.gpu_speeds import GpuSpeeds
+from llmchat.engine.hardware import gpu_speeds
+from llmchat.engine.hardware.gpu_speeds import GpuSpeeds
+from llmchat.engine.hardware.timing import SECONDS, layer_overhead, matmul, rate
 from llmchat.engine.task import Task
-from llmchat.engine.timing import SECONDS, layer_overhead, matmul, rate
 from llmchat.protocol import Calibrate, Calibrated
 
 RAM_BYTES, DISK_BYTES = 2**28, 2**29

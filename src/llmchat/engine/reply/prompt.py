@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from llmchat.domain.chat import Message
-from llmchat.engine import conversation
+from llmchat.engine.reply import conversation
 from llmchat.errors import ModelError, PromptError
 
 COMPLETION = "completion mode: this model has no chat template"

@@ -13,9 +13,10 @@ import msgspec
 from llmchat import protocol
 from llmchat.errors import Cancelled, EngineDied, InternalError, LlmchatError
 from llmchat.protocol import AnyCommand, AnyEvent, Event, Failed
-from llmchat.session import deaths, paths
-from llmchat.session.engine_log import EngineLog
-from llmchat.session.engine_process import EngineProcess
+from llmchat.session import paths
+from llmchat.session.process import deaths
+from llmchat.session.process.engine_log import EngineLog
+from llmchat.session.process.engine_process import EngineProcess
 
 EventHandler = Callable[[AnyEvent], None]
 E = TypeVar("E", bound=Event)

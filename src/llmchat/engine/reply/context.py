@@ -11,8 +11,8 @@ import torch
 from transformers import cache_utils
 from transformers.cache_utils import DynamicCache
 
-from llmchat.engine.kvcache import cache_argument, tensors
-from llmchat.engine.memory import cuda_in_use, device_name
+from llmchat.engine.hardware.memory import cuda_in_use, device_name
+from llmchat.engine.model.kvcache import cache_argument, tensors
 from llmchat.errors import ModelError
 
 ATTENTION = frozenset({"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"})

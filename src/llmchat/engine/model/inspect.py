@@ -10,8 +10,8 @@ import msgspec
 import torch
 
 from llmchat.domain.model import LayerCache, ModelFacts, Module
-from llmchat.engine import architecture, checkpoint, kvcache, units
-from llmchat.engine.measure import Measure
+from llmchat.engine.model import architecture, checkpoint, kvcache, units
+from llmchat.engine.model.measure import Measure
 from llmchat.errors import ModelError
 
 EXPANDED = ("mxfp4",)

@@ -74,7 +74,7 @@ def save(changes: Mapping[str, Any], path: Path | None = None) -> None:
     None takes a key out of the file. The file is replaced as a whole or not at all. Raises UsageError for a value
     that cannot be, or when the file as it stands is broken; StorageError when it cannot be written.
     """
-    from llmchat.session.settings_text import edited, written
+    from llmchat.session.saved.settings_text import edited, written
 
     path = path or settings_file()
     text = edited(_read(path), changes, path)

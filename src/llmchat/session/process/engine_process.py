@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from llmchat import protocol
 from llmchat.errors import EngineDied
-from llmchat.session import deaths
+from llmchat.session.process import deaths
 
 _SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN", "HUGGINGFACE_TOKEN")
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from llmchat import protocol
 from llmchat.errors import Cancelled, EngineDied, LlmchatError
 from llmchat.protocol import AnyCommand, AnyEvent, Event, Held
-from llmchat.session.client import EngineClient, EventHandler, Running
+from llmchat.session.process.client import EngineClient, EventHandler, Running
 from llmchat.session.store import Store
 
 E = TypeVar("E", bound=Event)

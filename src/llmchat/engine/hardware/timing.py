@@ -13,8 +13,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from llmchat.domain.chat import Sampling
 from llmchat.domain.memory import CPU
-from llmchat.engine.context import Context
-from llmchat.engine.sampling import Sampler
+from llmchat.engine.reply.context import Context
+from llmchat.engine.reply.sampling import Sampler
 
 SECONDS = 0.5
 """For one measurement, after its warm-up."""

@@ -19,10 +19,11 @@ import msgspec
 
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import DISK, Account
-from llmchat.engine import fake_machine, fake_models
 from llmchat.engine.channel import Channel
-from llmchat.engine.fake_machine import Holding
-from llmchat.engine.fake_reply import Replies
+from llmchat.engine.fake import machine as fake_machine
+from llmchat.engine.fake import models as fake_models
+from llmchat.engine.fake.machine import Holding
+from llmchat.engine.fake.reply import Replies
 from llmchat.engine.task import Task
 from llmchat.errors import InternalError, LlmchatError, UsageError
 from llmchat.protocol import (

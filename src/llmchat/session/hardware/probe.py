@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from llmchat.domain.hardware import Gpu, HardwareProfile, Software
-from llmchat.session import cgroup
-from llmchat.session.nvml import Device, Nvml
+from llmchat.session.hardware import cgroup
+from llmchat.session.hardware.nvml import Device, Nvml
 
 __all__ = ["Ram", "probe", "ram"]
 

@@ -9,9 +9,10 @@ from typing import Literal
 from llmchat.domain.chat import Message, ReplyStats, StopReason
 from llmchat.domain.memory import gib
 from llmchat.domain.plan import Plan
-from llmchat.engine import fake_machine, fake_script
-from llmchat.engine.fake_machine import Holding
-from llmchat.engine.fake_script import Script
+from llmchat.engine.fake import machine as fake_machine
+from llmchat.engine.fake import script as fake_script
+from llmchat.engine.fake.machine import Holding
+from llmchat.engine.fake.script import Script
 from llmchat.engine.task import Task
 from llmchat.errors import Cancelled, OutOfMemory, PromptError
 from llmchat.protocol import AnyEvent, Delta, Generate, Started

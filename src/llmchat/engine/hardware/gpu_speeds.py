@@ -1,4 +1,4 @@
-"""How fast each GPU reads, is reached and multiplies: ``python -m llmchat.engine.gpu_speeds cuda:0 cuda:1``.
+"""How fast each GPU reads, is reached and multiplies: ``python -m llmchat.engine.hardware.gpu_speeds cuda:0``.
 
 A process of its own, so that no context of some 0.5 GB stays on GPUs that a plan leaves out.
 """
@@ -15,8 +15,8 @@ import torch
 from llmchat.domain.memory import CPU
 from llmchat.engine import setup
 from llmchat.engine.channel import claim_stdout, die_with_parent
+from llmchat.engine.hardware.timing import layer_overhead, matmul, rate, waiting
 from llmchat.engine.task import Task
-from llmchat.engine.timing import layer_overhead, matmul, rate, waiting
 
 READ_BYTES, LINK_BYTES = 2**30, 2**28
 """Moved per step: far beyond any cache, and soon done."""

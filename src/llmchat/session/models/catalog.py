@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from llmchat.errors import ModelError, UsageError
 from llmchat.session import paths
-from llmchat.session.folder import CONFIG, check_folder, read_config, weight_files
-from llmchat.session.hubcache import Cached, cached_models, snapshot
+from llmchat.session.models.folder import CONFIG, check_folder, read_config, weight_files
+from llmchat.session.models.hubcache import Cached, cached_models, snapshot
 from llmchat.session.state import ModelRef
 
 if TYPE_CHECKING:
-    from llmchat.session.settings import Settings
+    from llmchat.session.saved.settings import Settings
 
 __all__ = ["check_folder", "embedded_folder", "embedded_source", "models", "resolve"]
 

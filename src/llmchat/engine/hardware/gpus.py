@@ -10,8 +10,8 @@ import msgspec
 import torch
 
 from llmchat.domain.hardware import Gpu, Managed
-from llmchat.engine import forked
-from llmchat.engine.forked import Forked
+from llmchat.engine.hardware import forked
+from llmchat.engine.hardware.forked import Forked
 
 TIMEOUT = 60.0
 """Seconds for the look; a driver that hangs must not hang the engine."""

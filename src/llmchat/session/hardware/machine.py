@@ -12,9 +12,9 @@ from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import CPU, Account, Accounts, cuda
 from llmchat.errors import UsageError
 from llmchat.protocol import Calibrate, Calibrated, Event, Ready
-from llmchat.session import calibration
-from llmchat.session.engine_host import EngineHost
-from llmchat.session.footprint import footprint
+from llmchat.session.hardware import calibration
+from llmchat.session.hardware.footprint import footprint
+from llmchat.session.process.engine_host import EngineHost
 from llmchat.session.state import MemorySample
 from llmchat.session.threads import in_thread
 
@@ -129,7 +129,7 @@ def read_profile(path: Path) -> HardwareProfile:
 def _probe() -> HardwareProfile:
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    from llmchat.session.probe import probe
+    from llmchat.session.hardware.probe import probe
 
     return probe(Path(HF_HUB_CACHE))
 

@@ -13,7 +13,7 @@ import msgspec
 
 from llmchat.domain.chat import Chat, ReplyStats, Turn
 from llmchat.errors import StorageError
-from llmchat.session.history_schema import DAMAGED, explained, prepare, set_aside
+from llmchat.session.saved.history_schema import DAMAGED, explained, prepare, set_aside
 
 __all__ = ["History"]
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import CPU, GIB, Account, cuda
 from llmchat.protocol import Held
-from llmchat.session.footprint import Footprint, footprint
-from llmchat.session.nvml import Device, GpuMemory, Nvml
-from llmchat.session.probe import Ram, ram
+from llmchat.session.hardware.footprint import Footprint, footprint
+from llmchat.session.hardware.nvml import Device, GpuMemory, Nvml
+from llmchat.session.hardware.probe import Ram, ram
 from llmchat.session.state import GpuSample, MemorySample
 
 __all__ = ["FakeSampler", "Sampler"]

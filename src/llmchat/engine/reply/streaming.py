@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from llmchat.engine.detokenize import Detokenizer
-from llmchat.engine.thinking import Part, Splitter
+from llmchat.engine.reply.detokenize import Detokenizer
+from llmchat.engine.reply.thinking import Part, Splitter
 from llmchat.protocol import AnyEvent, Delta
 
 INTERVAL = 1 / 30

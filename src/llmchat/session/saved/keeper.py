@@ -12,7 +12,7 @@ from llmchat.errors import LlmchatError
 from llmchat.session import paths
 
 if TYPE_CHECKING:
-    from llmchat.session.history import History
+    from llmchat.session.saved.history import History
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class Keeper:
 
     def _opened(self) -> History:
         if self._history is None:
-            from llmchat.session.history import History
+            from llmchat.session.saved.history import History
 
             self._history = History(paths.data_dir() / "history.sqlite3")
         return self._history

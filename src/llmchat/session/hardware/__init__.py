@@ -1,0 +1,1 @@
+"""The machine: what it has, how fast it is, what lies in its memory now."""

@@ -1,0 +1,1 @@
+"""The engine as the parent sees it: one process, its pipe, its log, its death."""

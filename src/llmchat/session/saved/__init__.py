@@ -1,0 +1,1 @@
+"""What outlives a session: chats, settings, exports."""
