@@ -64,7 +64,8 @@ def _nothing(
     first = refusals[0]
     asked = _asked(request)
     head = f"You asked for {asked}, which does not work here" if asked else f"Nothing fits on {hardware.name}"
-    if request.strategy is None or request.precision is None:
+    by_memory = first.device is not None
+    if by_memory and (request.strategy is None or request.precision is None):
         head += f"; the nearest is {first.strategy} with the weights {PRECISIONS[first.precision]}"
     text = f"{head}: {_lower(first.reason)}"
     return f"{text} {plans[0].label} would fit." if plans else text

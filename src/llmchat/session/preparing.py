@@ -169,15 +169,15 @@ def lighter(ranking: Ranking, failed: Plan, request: Request) -> Plan | None:
 def unfit(ranking: Ranking) -> FitError:
     """Nothing fits: with the nearest misses and the bytes they lack."""
     refusals = [p for p in ranking.proposals if isinstance(p, Refusal)]
-    near = [r for r in refusals if r.missing][:3] or refusals[:3]
+    near = [r for r in refusals if r.missing][:3]
     lines = [
         f"{r.strategy} · {r.precision}: "
         + (f"{amount(r.missing)} short {at(r.device)}" if r.missing and r.device else r.reason.rstrip("."))
         for r in near
     ]
     message = ranking.why + ("\n" + "\n".join(lines) if lines else "")
-    remedies = dict.fromkeys(remedy for refusal in near for remedy in refusal.remedies)
-    return FitError("The model does not fit", message, " ".join(_sentence(text) for text in list(remedies)[:3]))
+    remedies = (near or refusals)[0].remedies[:3] if refusals else ()
+    return FitError("The model does not fit", message, " ".join(_sentence(text) for text in remedies))
 
 
 def _sentence(text: str) -> str:

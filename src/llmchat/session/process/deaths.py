@@ -12,7 +12,7 @@ RELOAD = "The conversation is kept: load the model again, or choose another stra
 def died(code: int | None, log: str) -> EngineDied:
     """The error for an exit code as ``subprocess`` gives it: negative for a signal. ``log``: its last lines."""
     if code == -9:
-        message = "The engine was killed by the system (signal 9), most likely because the RAM ran out."
+        message = "The engine was killed (signal 9): by the system, most likely, because the RAM ran out."
         remedy = "Choose a strategy that needs less RAM (F4), a shorter context, or close other programs."
     elif code is not None and code < 0:
         message = f"The engine crashed with {_signal(-code)}. That is a fault in a native library or a driver."

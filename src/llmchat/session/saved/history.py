@@ -13,14 +13,12 @@ import msgspec
 
 from llmchat.domain.chat import Chat, ReplyStats, Turn
 from llmchat.errors import StorageError
-from llmchat.session.saved.history_schema import DAMAGED, explained, prepare, set_aside
+from llmchat.session.saved.history_schema import BUSY_SECONDS, DAMAGED, explained, prepare, set_aside
 
 __all__ = ["History"]
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 5.0
-"""To wait for another llmchat that is writing."""
 KEPT_DELETED = 86400.0
 """Seconds that a deleted chat can be restored, at most: until llmchat is closed, or after a crash so long."""
 

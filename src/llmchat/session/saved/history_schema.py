@@ -57,6 +57,10 @@ END;
 """
 
 
+BUSY_SECONDS = 5.0
+"""To wait for another llmchat that is writing."""
+
+
 def prepare(db: sqlite3.Connection, path: Path) -> None:
     """Make the tables in a new file, check the version of an old one. Raises sqlite3.Error, StorageError."""
     version = _version(db)
@@ -68,10 +72,23 @@ def prepare(db: sqlite3.Connection, path: Path) -> None:
         )
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA secure_delete = ON")
-    db.execute("PRAGMA journal_mode = WAL")
+    _enter_wal(db)
     db.execute("PRAGMA synchronous = NORMAL")
     if version == 0:
         _create(db)
+
+
+def _enter_wal(db: sqlite3.Connection) -> None:
+    """SQLite does not wait for the lock that this change needs: another process may be making it just now."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.02)
 
 
 def _version(db: sqlite3.Connection) -> int:
