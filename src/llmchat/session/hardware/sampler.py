@@ -154,9 +154,14 @@ class FakeSampler:
         memory = Ram(total=profile.ram_total, available=profile.ram_available)
         own = held.get(CPU, NOTHING)
         left = max(0, memory.available - max(own.reserved, own.weights + own.kv_cache))
+        on_gpus = [held.get(cuda(gpu.index), NOTHING) for gpu in profile.gpus]
+        weights = max(1, sum(gpu.weights for gpu in on_gpus))
         return MemorySample(
             time=time.monotonic(),
-            gpus=tuple(_fake_gpu(gpu, held.get(cuda(gpu.index), NOTHING)) for gpu in profile.gpus),
+            gpus=tuple(
+                _fake_gpu(gpu, on_gpu, on_gpu.weights / weights)
+                for gpu, on_gpu in zip(profile.gpus, on_gpus, strict=True)
+            ),
             ram=ram_account(Ram(total=memory.total, available=left), own, None),
             ram_limit=profile.ram_limit,
             engine_pid=engine_pid,
@@ -164,16 +169,17 @@ class FakeSampler:
         )
 
 
-def _fake_gpu(gpu: Gpu, held: Held) -> GpuSample:
+def _fake_gpu(gpu: Gpu, held: Held, share: float) -> GpuSample:
+    """``share``: of all the weights on GPUs. They answer in turn, so that it is also the time each is busy."""
     before = gpu.total - (gpu.total if gpu.free is None else gpu.free)
     own = min(max(held.reserved, held.weights + held.kv_cache), gpu.total - before)
     memory = GpuMemory(total=gpu.total, free=gpu.total - before - own, used=before + own)
-    busy = 0.3 + 0.6 * held.weights / gpu.total if held.weights else 0.0
+    busy = 0.97 * share
     return GpuSample(
         index=gpu.index,
         name=gpu.name,
         account=gpu_account(memory, held, {}, None, before),
-        utilization=min(1.0, busy),
+        utilization=busy,
         temperature=34 + 40 * busy,
-        power=72 + 520 * busy,
+        power=72 + 220 * busy,
     )
