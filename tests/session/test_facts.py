@@ -235,7 +235,7 @@ async def test_the_disk_is_measured_once_a_file_is_there(monkeypatch: pytest.Mon
 
 async def test_the_running_engine_s_own_ram_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the first load, too, when no model is held: the planner counts a whole engine process for every plan."""
-    profile = replace(MACHINE, ram_total=2 * GIB, ram_available=GIB)
+    profile = replace(MACHINE, ram_total=1024 * GIB, ram_available=GIB)
     there, _ = real_machine(monkeypatch, profile)
     monkeypatch.setattr(EngineHost, "pid", os.getpid())
     own = footprint(os.getpid())
