@@ -24,7 +24,7 @@ ENVIRONMENT = {
 
 SPINS = "1000"
 """GOMP_SPINCOUNT, unless the person set it: how long OpenMP's threads wait by spinning. SmolLM2-135M on two cores,
-tokens/s alone and beside one busy process: 44 and below 1 as it comes (300,000), 43 and 11 with 5,000, 39 and 23
+tokens/s alone and beside one busy process: 44 and hardly 1 as it comes (300,000), 43 and 11 with 5,000, 39 and 23
 with 1,000, 28 and 30 with none (2026-12-01)."""
 
 
