@@ -28,8 +28,12 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Bytes/s that a kernel reads from this GPU's memory, measured; None before calibration."""
     link_bandwidth: float | None = None
     """Bytes/s from pinned RAM to this GPU, measured."""
+    pageable_bandwidth: float | None = None
+    """Bytes/s from ordinary RAM to this GPU, measured: what accelerate's offloading reaches."""
     matmul: float | None = None
     """FLOP/s of a product of 512 rows with a 16-bit matrix, measured."""
+    context: int | None = None
+    """Bytes that a CUDA context with its loaded kernels takes there, measured; None before the engine has looked."""
 
 
 class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +46,13 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     accelerate: str = ""
     bitsandbytes: str | None = None
     rmm: str | None = None
+    packages: dict[str, str] = {}
+    """Of the packages that quantized checkpoints need (``kernels``, ``triton``, ``gptqmodel``, ...), those that are
+    installed, with their versions."""
+
+
+DiskKind = Literal["nvme", "ssd", "hdd", "network", "memory", ""]
+"""What the models lie on; empty where that cannot be told."""
 
 
 class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,11 +65,18 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Bytes that a new process can take: the smaller of MemAvailable and what every cgroup above leaves."""
     ram_limit: str = ""
     """What limits the RAM where it is not the machine: ``cgroup``."""
+    swap_total: int = 0
+    """Bytes of swap: never counted as RAM, for a model that is swapped answers no more."""
+    pinned_limit: int | None = None
+    """Bytes of RAM that can be pinned for copies to a GPU; None where nothing but the RAM limits it."""
     disk_free: int | None = None
     """Bytes free where the hub cache lies."""
+    disk_kind: DiskKind = ""
     cpu: str = ""
     cores: int = 1
-    """Cores this process may run on (affinity and cgroup quota respected)."""
+    """Hardware threads this process may run on (affinity and cgroup quota respected)."""
+    physical_cores: int | None = None
+    """Of the machine; None where the system does not tell."""
     ram_bandwidth: float | None = None
     """Bytes/s that all cores together read in a float32 matrix-vector product, measured."""
     ram_bandwidth_16bit: float | None = None
@@ -70,8 +88,12 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     disk_bandwidth: float | None = None
     layer_overhead: float | None = None
     """Seconds of launches and Python per decoder layer and token, measured on the fastest device."""
+    cpu_layer_overhead: float | None = None
+    """The same when the CPU runs the model; None: as ``layer_overhead``."""
     software: Software = Software()
     driver: str = ""
+    driver_cuda: str = ""
+    """The newest CUDA version that the driver supports: ``13.0``."""
     notes: tuple[str, ...] = ()
     """What could not be found out about the machine, in sentences."""
 

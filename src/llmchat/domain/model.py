@@ -38,6 +38,9 @@ class Module(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Bytes read to decode one token: experts by the share that is chosen, an embedding's one row, a tied head
     the whole matrix."""
     largest_tensor: int = 0
+    stored: int | None = None
+    """Bytes it takes as a quantized checkpoint keeps it; None where ``bytes`` says it. Whether memory holds it so
+    or expanded to ``bytes`` depends on the machine: see ``domain/prequantized.py``."""
     cache: LayerCache = LayerCache()
 
 

@@ -19,6 +19,10 @@ class Precision(StrEnum):
 Runner = Literal["resident", "offloaded", "managed"]
 """The mechanism in the engine that executes the plan (see ``engine/runners``)."""
 
+Kv = Literal["device", "8bit", "ram"]
+"""Where and how the KV cache is kept: in 16 bit with the layers it belongs to / there in 8 bit / in RAM, each layer's
+part copied to its GPU when its turn comes."""
+
 Prefer = Literal["balanced", "quality", "speed"]
 
 
@@ -29,6 +33,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens; None lets the planner take ``min(8192, the model's)``."""
     strategy: str | None = None
     precision: Precision | None = None
+    kv: Kv | None = None
+    """None: with the layers, and otherwise only where that does not fit."""
+    gpus: tuple[int, ...] = ()
+    """The GPUs to use, the preferred first; empty: all, the planner choosing among them."""
     gpu_budget: dict[int, int] = {}
     """Most bytes to use on GPU i, all kinds together."""
     ram_budget: int | None = None
@@ -45,8 +53,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag="plan"):
     """Compute dtype, as torch spells it."""
     context: int
     """Tokens for which the KV cache was counted."""
-    kv: Literal["device"] = "device"
-    """Where the KV cache lies: with its layers."""
+    kv: Kv = "device"
     placement: dict[str, str]
     """Every module's name to ``cuda:N``, ``cpu`` or ``disk``: an explicit device map."""
     main_device: str
@@ -54,21 +61,38 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag="plan"):
     devices: dict[str, Account]
     """Planned bytes of each device, by kind. ``disk`` counts weights only."""
     tokens_per_second: float
+    """With a prompt of 512 tokens in the context."""
+    full_tokens_per_second: float = 0.0
+    """With the context full: more KV cache is read for every token. 0: not predicted."""
     time_to_first_token: float
     """Seconds for a prompt of 512 tokens."""
+    formula: float = 0.0
+    """Tokens/s by arithmetic alone, before what was measured of this model here corrected it. 0: the same."""
     quantized_share: float = 0.0
     """Of the parameters, how many the precision really shrinks (0..1)."""
     because: tuple[str, ...] = ()
+    why_not: str = ""
+    """Why this is not the best plan, in one sentence; empty for the best."""
 
     @property
     def label(self) -> str:
-        """``ram-offload · 4bit``; the precision is left out when as published."""
-        return self.strategy if self.precision is Precision.PUBLISHED else f"{self.strategy} · {self.precision}"
+        """``ram-offload · 4bit · KV in RAM``; what is as usual is left out."""
+        return label(self.strategy, self.precision, self.kv)
+
+
+def label(strategy: str, precision: Precision, kv: Kv = "device") -> str:
+    """A plan's name, with what is not as usual of precision and KV cache."""
+    parts = [strategy, *([str(precision)] if precision is not Precision.PUBLISHED else []), *KV_LABELS[kv]]
+    return " · ".join(parts)
+
+
+KV_LABELS: dict[Kv, tuple[str, ...]] = {"device": (), "8bit": ("KV in 8 bit",), "ram": ("KV in RAM",)}
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
     strategy: str
     precision: Precision
+    kv: Kv = "device"
     context: int
     reason: str
     """One sentence."""
@@ -89,6 +113,8 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     best: Plan | None
     why: str
     """Why the best is the best, or why there is none, in one or two sentences."""
+    enough: tuple[str, ...] = ()
+    """What hardware would hold the model on GPUs alone, where this machine does not: a sentence each."""
 
     @property
     def plans(self) -> tuple[Plan, ...]:

@@ -1,0 +1,79 @@
+"""What earlier runs of a model on a machine gave, and what the planner learns from it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+
+import msgspec
+
+from llmchat.domain.memory import CPU, DISK, Account
+from llmchat.domain.plan import Kv, Plan, Precision
+
+GAP = 0.05
+"""Share of the planned bytes by which measured ones may be more before it is told, and planned for."""
+SMALL = 64 * 2**20
+"""Bytes that are not worth a word."""
+KEPT = 5
+"""Latest runs of which the median counts: one run is noise."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way to hold a model, as it was planned and as it turned out."""
+
+    strategy: str
+    precision: Precision
+    kv: Kv = "device"
+    formula: float
+    """Tokens/s by arithmetic."""
+    tokens_per_second: float | None = None
+    """Measured; None before a reply was long enough to tell."""
+    extra: dict[str, int] = {}
+    """Device to bytes that it held beyond the plan."""
+    time: float = 0.0
+    """Unix seconds."""
+
+
+class Lesson(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runs of one way to hold the model say about the next."""
+
+    runs: int = 0
+    speed: float = 1.0
+    """By which to multiply the arithmetic's tokens/s."""
+    gpu: int = 0
+    """Bytes to keep free on each GPU beyond the plan's own count."""
+    ram: int = 0
+
+
+NOTHING = Lesson()
+
+
+def lesson(runs: Iterable[Run], strategy: str, precision: Precision, kv: Kv) -> Lesson:
+    """From the latest runs of just this way; NOTHING where there are none."""
+    mine = sorted(
+        (run for run in runs if (run.strategy, run.precision, run.kv) == (strategy, precision, kv)),
+        key=lambda run: run.time,
+    )[-KEPT:]
+    if not mine:
+        return NOTHING
+    ratios = [run.tokens_per_second / run.formula for run in mine if run.tokens_per_second and run.formula > 0]
+    return Lesson(
+        runs=len(ratios),
+        speed=statistics.median(ratios) if ratios else 1.0,
+        gpu=max((size for run in mine for device, size in run.extra.items() if device != CPU), default=0),
+        ram=max((run.extra.get(CPU, 0) for run in mine), default=0),
+    )
+
+
+def gaps(plan: Plan, measured: dict[str, Account]) -> dict[str, int]:
+    """Device to bytes of weights and compute beyond the planned ones (negative: below), where the gap is over GAP of
+    them. Compute that is below is no gap: a full context still needs it; nor is the KV cache, which grows."""
+    found = {}
+    for device in (plan.devices.keys() | measured.keys()) - {DISK}:
+        planned, got = plan.devices.get(device, Account()), measured.get(device, Account())
+        weights = got.weights - planned.weights
+        beyond = weights + (got.compute - planned.compute)
+        gap = beyond if beyond > 0 else min(0, weights)
+        if abs(gap) > max(GAP * (planned.weights + planned.compute), SMALL):
+            found[device] = gap
+    return found
