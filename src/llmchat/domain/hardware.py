@@ -33,7 +33,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     matmul: float | None = None
     """FLOP/s of a product of 512 rows with a 16-bit matrix, measured."""
     context: int | None = None
-    """Bytes that a CUDA context with its loaded kernels takes there, measured; None before the engine has looked."""
+    """Bytes that a CUDA context with its loaded kernels takes there; None before the engine has looked."""
 
 
 class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,8 +47,8 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     bitsandbytes: str | None = None
     rmm: str | None = None
     packages: dict[str, str] = {}
-    """Of the packages that quantized checkpoints need (``kernels``, ``triton``, ``gptqmodel``, ...), those that are
-    installed, with their versions."""
+    """Packages that quantized checkpoints need (``kernels``, ``triton``, ``gptqmodel``, ...): name to version of
+    those that are installed."""
 
 
 DiskKind = Literal["nvme", "ssd", "hdd", "network", "memory", ""]

@@ -66,8 +66,8 @@ def lesson(runs: Iterable[Run], strategy: str, precision: Precision, kv: Kv) -> 
 
 
 def gaps(plan: Plan, measured: dict[str, Account]) -> dict[str, int]:
-    """Device to bytes of weights and compute beyond the planned ones (negative: below), where the gap is over GAP of
-    them. Compute that is below is no gap: a full context still needs it; nor is the KV cache, which grows."""
+    """Device to bytes of weights and compute beyond the planned ones (negative: below), where that is over GAP.
+    Compute that is below is no gap: a full context still needs it; nor is the KV cache, which grows."""
     found = {}
     for device in (plan.devices.keys() | measured.keys()) - {DISK}:
         planned, got = plan.devices.get(device, Account()), measured.get(device, Account())

@@ -20,8 +20,8 @@ Runner = Literal["resident", "offloaded", "managed"]
 """The mechanism in the engine that executes the plan (see ``engine/runners``)."""
 
 Kv = Literal["device", "8bit", "ram"]
-"""Where and how the KV cache is kept: in 16 bit with the layers it belongs to / there in 8 bit / in RAM, each layer's
-part copied to its GPU when its turn comes."""
+"""The KV cache: in 16 bit with the layers it belongs to / there in 8 bit / in RAM, each layer's part copied to its
+GPU when its turn comes."""
 
 Prefer = Literal["balanced", "quality", "speed"]
 
