@@ -17,6 +17,8 @@ class LayerCache(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Tokens kept by a sliding or chunked layer; None keeps all."""
     constant: int = 0
     """Bytes of a linear-attention or recurrent state."""
+    per_token_8bit: int | None = None
+    """``per_token`` as the engine stores it in 8 bit; the same for a layer that stays as it is; None: not known."""
 
     def size(self, context: int) -> int:
         return self.constant + self.per_token * min(context, self.window or context)

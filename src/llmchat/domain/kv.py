@@ -1,0 +1,68 @@
+"""What the KV cache takes under each policy, exactly as the engine stores it (``engine/kv/``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from llmchat.domain.model import LayerCache
+
+SCALE = 2
+"""Bytes of the scale (bfloat16) that belongs to each token and head in 8 bit."""
+BLOCK = 2**20
+"""Bytes that a layer's cache in RAM grows by: a power of two, to which pinned memory is rounded up anyhow."""
+BUFFERS = 2
+"""Layers' caches on the GPU at once under ``ram``: the one that is read, the next that is coming."""
+USUAL_HEAD = 128
+"""Assumed where facts do not say what a layer takes in 8 bit."""
+
+
+def packed(heads: int, head_size: int) -> int:
+    """Bytes of one token's keys, or values, in 8 bit: a byte for each number, and a scale for each head."""
+    return heads * (head_size + SCALE)
+
+
+def bytes_share(head_size: int) -> float:
+    """Bytes of the cache in 8 bit over those in 16 bit: 0.508 for heads of 128, 0.516 for 64."""
+    return packed(1, head_size) / (2 * head_size)
+
+
+def grows(cache: LayerCache) -> bool:
+    """Whether a policy other than ``device`` changes this layer: plain attention over all of the context. Sliding
+    windows and recurrent states are bounded, and stay as they are with their layer."""
+    if cache.window is not None or cache.constant or not cache.per_token:
+        return False
+    return cache.per_token_8bit is None or cache.per_token_8bit < cache.per_token
+
+
+def eight_bit(cache: LayerCache) -> LayerCache:
+    """``cache`` as it is stored under ``8bit``; the same where that changes nothing."""
+    if not grows(cache):
+        return cache
+    known = cache.per_token_8bit
+    size = int(cache.per_token * bytes_share(USUAL_HEAD)) if known is None else known
+    return msgspec.structs.replace(cache, per_token=size)
+
+
+def in_ram(cache: LayerCache, context: int) -> int:
+    """Bytes of RAM under ``ram``: whole blocks, each of as many tokens as fit. 0 for a layer that stays."""
+    if not grows(cache) or not context:
+        return 0
+    tokens = max(1, BLOCK // cache.per_token)
+    return -(-context // tokens) * max(BLOCK, cache.per_token)
+
+
+def beside_ram(cache: LayerCache, context: int) -> int:
+    """Bytes that stay with the layer under ``ram``."""
+    return 0 if grows(cache) else cache.size(context)
+
+
+def staging(caches: Iterable[LayerCache], context: int) -> int:
+    """Bytes on each GPU through which the cache passes under ``ram``: two layers' caches, the largest."""
+    return BUFFERS * expanded(caches, context)
+
+
+def expanded(caches: Iterable[LayerCache], context: int) -> int:
+    """Bytes of the largest layer's cache in 16 bit: what attention reads while a layer runs under ``8bit``."""
+    return max((cache.size(context) for cache in caches if grows(cache)), default=0)
