@@ -18,7 +18,7 @@ class LayerCache(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     constant: int = 0
     """Bytes of a linear-attention or recurrent state."""
     per_token_8bit: int | None = None
-    """``per_token`` as the engine stores it in 8 bit; the same for a layer that stays as it is; None: not known."""
+    """``per_token`` as the engine stores it in 8 bit; the same where a layer stays as it is; None: not known."""
 
     def size(self, context: int) -> int:
         return self.constant + self.per_token * min(context, self.window or context)
@@ -43,6 +43,8 @@ class Module(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stored: int | None = None
     """Bytes it takes as a quantized checkpoint keeps it; None where ``bytes`` says it. Whether memory holds it so
     or expanded to ``bytes`` depends on the machine: see ``domain/prequantized.py``."""
+    stored_active: int | None = None
+    """``active_bytes`` as a quantized checkpoint keeps them; None where that is not known apart."""
     cache: LayerCache = LayerCache()
 
 
