@@ -69,7 +69,9 @@ def freed(hardware: HardwareProfile, request: Request, device: str, count: int) 
 
 
 def proposal(ranking: Ranking, strategy: str, precision: Precision = Precision.PUBLISHED) -> Plan | Refusal:
-    return next(p for p in ranking.proposals if (p.strategy, p.precision) == (strategy, precision))
+    """With the KV cache where it usually is."""
+    way = (strategy, precision, "device")
+    return next(p for p in ranking.proposals if (p.strategy, p.precision, p.kv) == way)
 
 
 def plan(ranking: Ranking, strategy: str, precision: Precision = Precision.PUBLISHED) -> Plan:

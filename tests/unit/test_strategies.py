@@ -148,8 +148,8 @@ class TestMultiGpu:
 
     def test_room_at_a_gpu_in_use_by_others_is_used_too(self) -> None:
         plan = planned("multi-gpu", model(GEMMA_27B), machine("mixed-use-x4"))
-        assert set(plan.placement.values()) == {"cuda:0", "cuda:1"}
-        assert plan.devices["cuda:1"].engine <= machine("mixed-use-x4").gpus[1].free
+        assert set(plan.placement.values()) == {"cuda:0", "cuda:2"}, "the RTX 3090 reads faster than the A6000"
+        assert plan.devices["cuda:2"].engine <= machine("mixed-use-x4").gpus[2].free
 
 
 class TestRamOffload:

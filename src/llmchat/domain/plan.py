@@ -67,12 +67,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag="plan"):
     time_to_first_token: float
     """Seconds for a prompt of 512 tokens."""
     formula: float = 0.0
-    """Tokens/s by arithmetic alone, before what was measured of this model here corrected it. 0: the same."""
+    """Tokens/s by arithmetic alone, before what earlier runs here taught. 0: the same."""
     quantized_share: float = 0.0
     """Of the parameters, how many the precision really shrinks (0..1)."""
     because: tuple[str, ...] = ()
     why_not: str = ""
     """Why this is not the best plan, in one sentence; empty for the best."""
+
+    @property
+    def pace(self) -> float:
+        """Tokens/s on average over a conversation that fills the context: what plans are ranked by."""
+        return 2 / (1 / self.tokens_per_second + 1 / (self.full_tokens_per_second or self.tokens_per_second))
 
     @property
     def label(self) -> str:

@@ -2,121 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from llmchat.domain import reasons, remedies
+import msgspec
+
+from llmchat.domain import enough, prequantized, ranking, remedies, verdict
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.memory import CPU, DISK, cuda
+from llmchat.domain.measured import NOTHING, Run, lesson
+from llmchat.domain.memory import CPU, cuda
 from llmchat.domain.model import ModelFacts
-from llmchat.domain.plan import Plan, Prefer, Proposal, Ranking, Refusal, Request, Runner
+from llmchat.domain.plan import Kv, Plan, Precision, Proposal, Ranking, Refusal, Request
 from llmchat.domain.precision import ORDER
-from llmchat.domain.strategies import ALL, disk_offload
-from llmchat.domain.strategies.base import Case
+from llmchat.domain.ranking import asked_for
+from llmchat.domain.strategies import ALL, checks, cpu
+from llmchat.domain.strategies.base import Case, Strategy
 from llmchat.domain.words import place
 from llmchat.errors import UsageError
 
+__all__ = ["DEFAULT_CONTEXT", "asked_for", "rank"]
+
 DEFAULT_CONTEXT = 8192
 """Tokens, where the person sets none and the model does not end earlier."""
-SIMPLICITY: dict[Runner, int] = {"resident": 0, "managed": 1, "offloaded": 2}
-"""Of two equals the simpler mechanism."""
-ABOUT = 0.9
-"""Of a speed, what counts as about as fast."""
-Key = tuple[float, ...]
-"""Smaller is better."""
+ELSEWHERE: tuple[Kv, ...] = ("8bit", "ram")
+"""Policies for the KV cache that are tried where it does not fit with its layers."""
 
 
-def rank(model: ModelFacts, hardware: HardwareProfile, request: Request) -> Ranking:
+def rank(model: ModelFacts, hardware: HardwareProfile, request: Request, runs: Sequence[Run] = ()) -> Ranking:
     """Every strategy times every precision, best first. Pure: the same arguments give the same ranking.
 
-    Raises UsageError for an unknown strategy, a context that the model does not have, and a budget for a GPU that
-    is not there.
+    ``runs``: what earlier runs of this model on this machine gave. Raises UsageError for an unknown strategy, a
+    context that the model does not have, and GPUs that are not there.
     """
     _check(model, hardware, request)
     context = request.context or min(DEFAULT_CONTEXT, model.max_context or DEFAULT_CONTEXT)
-    proposals = []
-    for precision in ORDER:
-        case = Case(model, hardware, request, precision, context)
-        proposals += [remedies.with_context(strategy, case, strategy.answer(case)) for strategy in ALL]
-    plans = _sorted([p for p in proposals if isinstance(p, Plan)], request)
+    inquiry = _Inquiry(model, hardware, request, tuple(runs), context)
+    proposals = [answer for precision in ORDER for answer in inquiry.at(precision)]
+    plans = ranking.ordered([p for p in proposals if isinstance(p, Plan)], request)
     best = next((plan for plan in plans if asked_for(plan, request)), None)
     refusals = sorted((p for p in proposals if isinstance(p, Refusal)), key=_nearest(request))
     helped = tuple(remedies.with_others(refusal, plans) for refusal in refusals)
     return Ranking(
-        proposals=(*plans, *helped), best=best, why=reasons.why(best, tuple(plans), helped, request, hardware)
+        proposals=(*_explained(plans, best, request), *helped),
+        best=best,
+        why=verdict.why(best, tuple(plans), helped, request, hardware),
+        enough=enough.sentences(inquiry.case(Precision.PUBLISHED), best, request),
     )
 
 
-def asked_for(proposal: Proposal, request: Request) -> bool:
-    """Whether it keeps to the strategy and precision that the person set."""
-    return request.strategy in (None, proposal.strategy) and request.precision in (None, proposal.precision)
+@dataclass(frozen=True)
+class _Inquiry:
+    """One question to all strategies."""
+
+    model: ModelFacts
+    hardware: HardwareProfile
+    request: Request
+    runs: tuple[Run, ...]
+    context: int
+
+    def at(self, precision: Precision) -> Iterator[Proposal]:
+        on_gpu, on_cpu = self.case(precision), self.case(precision, on_gpu=False)
+        elsewhere = [replace(on_gpu, kv=policy) for policy in ELSEWHERE if _kv_can_move(on_gpu)]
+        for strategy in ALL:
+            yield from self._answers(strategy, on_cpu if strategy is cpu.STRATEGY else on_gpu, elsewhere)
+
+    def case(self, precision: Precision, on_gpu: bool = True) -> Case:
+        held = prequantized.resolve(self.model, self.hardware, on_gpu and bool(self.hardware.gpus))
+        kv = self.request.kv or "device"
+        return Case(
+            held.model, self.hardware, self.request, precision, self.context, kv, remarks=held.remarks,
+            problem=held.problem, remedy=held.remedy,
+        )  # fmt: skip
+
+    def _answers(self, strategy: Strategy, case: Case, elsewhere: Sequence[Case]) -> Iterator[Proposal]:
+        """With the KV cache as asked; where that does not fit and nothing was asked, also what fits otherwise."""
+        answer = self._answer(strategy, case)
+        yield remedies.with_context(strategy, case, answer)
+        if isinstance(answer, Refusal) and answer.device is not None and self.request.kv is None:
+            others = (self._answer(strategy, other) for other in elsewhere)
+            yield from (other for other in others if isinstance(other, Plan) and other.main_device != CPU)
+
+    def _answer(self, strategy: Strategy, case: Case) -> Proposal:
+        if refusal := checks.not_loadable(case, strategy.name):
+            return refusal
+        learned = lesson(self.runs, strategy.name, case.precision, case.kv)
+        return strategy.answer(case if learned is NOTHING else replace(case, lesson=learned))
 
 
-def _sorted(plans: list[Plan], request: Request) -> list[Plan]:
-    rule = _RULES[request.prefer]
-
-    def key(plan: Plan) -> Key:
-        first = (not asked_for(plan, request), _needless(plan, plans))
-        return (*first, *rule(plan, request), *_simplicity(plan))
-
-    return sorted(plans, key=key)
+def _kv_can_move(case: Case) -> bool:
+    """There is a KV cache, and a GPU with memory of its own beside the RAM."""
+    return bool(case.blocks.kv) and any(gpu.managed != "integrated" for gpu in case.hardware.gpus)
 
 
-def _needless(plan: Plan, plans: list[Plan]) -> bool:
-    """Whether an offloading or managed plan does not do what its name says, and one without its mechanism is about
-    as fast: a resident one where nothing is moved, ram-offload where disk-offload has nothing on disk."""
-    away = set(plan.placement.values()) & ({CPU, DISK} - {plan.main_device})
-    spilled = plan.runner == "managed" and plan.devices[CPU].weights > 0
-    if plan.runner == "resident" or spilled or (away and not _disk_unused(plan)):
-        return False
-    return any(
-        (other.runner == "resident" or (away and other.strategy != plan.strategy))
-        and other.precision is plan.precision
-        and other.tokens_per_second >= ABOUT * plan.tokens_per_second
-        for other in plans
-    )
+def _explained(plans: Sequence[Plan], best: Plan | None, request: Request) -> Iterator[Plan]:
+    """The plans with why each of them is not the best."""
+    for plan in plans:
+        if best is None or plan is best:
+            yield plan
+        else:
+            yield msgspec.structs.replace(plan, why_not=ranking.why_not(plan, best, plans, request))
 
 
-def _disk_unused(plan: Plan) -> bool:
-    return plan.strategy == disk_offload.NAME and DISK not in plan.placement.values()
-
-
-def _balanced(plan: Plan, request: Request) -> Key:
-    """The most precise of those that answer at a comfortable speed; without any, the fastest."""
-    if plan.tokens_per_second >= request.comfortable:
-        return (0, ORDER.index(plan.precision), -_rounded(plan.tokens_per_second))
-    return (1, -_rounded(plan.tokens_per_second), ORDER.index(plan.precision))
-
-
-def _quality(plan: Plan, request: Request) -> Key:
-    return (ORDER.index(plan.precision), -_rounded(plan.tokens_per_second))
-
-
-def _speed(plan: Plan, request: Request) -> Key:
-    return (-_rounded(plan.tokens_per_second), ORDER.index(plan.precision))
-
-
-_RULES: dict[Prefer, Callable[[Plan, Request], Key]] = {
-    "balanced": _balanced,
-    "quality": _quality,
-    "speed": _speed,
-}
-
-
-def _rounded(tokens_per_second: float) -> float:
-    """To two digits: predictions are not better than that, and equals go to the simpler plan."""
-    return float(f"{tokens_per_second:.2g}")
-
-
-def _simplicity(plan: Plan) -> Key:
-    holding = sum(account.weights > 0 for account in plan.devices.values())
-    names = [strategy.name for strategy in ALL]
-    return (holding, SIMPLICITY[plan.runner], names.index(plan.strategy))
-
-
-def _nearest(request: Request) -> Callable[[Refusal], Key]:
+def _nearest(request: Request) -> Callable[[Refusal], ranking.Key]:
     """What was asked for first, then by bytes missing; what no memory can lift comes last."""
 
-    def key(refusal: Refusal) -> Key:
+    def key(refusal: Refusal) -> ranking.Key:
         return (not asked_for(refusal, request), refusal.device is None, refusal.missing)
 
     return key
@@ -139,11 +129,10 @@ def _check(model: ModelFacts, hardware: HardwareProfile, request: Request) -> No
             f"Ask for {model.max_context} tokens or fewer.",
         )
     there = {gpu.index for gpu in hardware.gpus}
-    for index in request.gpu_budget:
+    devices = ", ".join(place(cuda(number)) for number in sorted(there)) or "no GPU"
+    for index, what in (*((i, "A budget was set for") for i in request.gpu_budget),
+                        *((i, "You want to use") for i in request.gpus)):  # fmt: skip
         if index not in there:
-            devices = [place(cuda(number)) for number in sorted(there)] or ["no GPU"]
             raise UsageError(
-                "No such GPU",
-                f"A budget was set for GPU {index}; this machine has {', '.join(devices)}.",
-                "Set budgets for GPUs that are there.",
+                "No such GPU", f"{what} GPU {index}; this machine has {devices}.", "Name GPUs that are there."
             )

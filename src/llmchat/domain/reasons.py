@@ -1,82 +1,46 @@
-"""Why the best plan is the best, in words."""
+"""What a plan is and does, in sentences: the ``because`` of each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 
-from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.plan import Plan, Precision, Refusal, Request
-from llmchat.domain.precision import ORDER
-from llmchat.domain.words import PRECISIONS
+from llmchat.domain.measured import Lesson
+from llmchat.domain.memory import Account, gib
+from llmchat.domain.plan import Kv
+from llmchat.domain.speed import Speed
+from llmchat.domain.words import NOTICEABLE, amount, at
 
-
-def why(
-    best: Plan | None,
-    plans: Sequence[Plan],
-    refusals: Sequence[Refusal],
-    request: Request,
-    hardware: HardwareProfile,
-) -> str:
-    """One or two sentences. ``plans`` and ``refusals`` are in order, the best and the nearest miss first."""
-    if best is None:
-        return _nothing(plans, refusals, request, hardware)
-    sentences = [_chosen(best, request)]
-    higher = [p for p in ORDER[: ORDER.index(best.precision)] if request.precision is None]
-    if higher:
-        sentences.append(" ".join(_passed_over(p, plans, refusals, request) for p in higher))
-    return " ".join(sentences)
+KV_WORDS: dict[Kv, str] = {"device": "", "8bit": " in 8 bit", "ram": ", copied to its GPU layer by layer"}
 
 
-def _chosen(best: Plan, request: Request) -> str:
-    speed = f"{best.tokens_per_second:.2g} tokens/s"
-    head = f"{best.strategy} with the weights {PRECISIONS[best.precision]}: predicted {speed}"
-    if asked := _asked(request):
-        return f"{head}. You asked for {asked}."
-    match request.prefer:
-        case "quality":
-            return f"{head}, the fastest at the highest precision that fits."
-        case "speed":
-            return f"{head}, the fastest that fits."
-        case "balanced" if best.tokens_per_second >= request.comfortable:
-            return f"{head}, the highest precision at a comfortable {request.comfortable:g} tokens/s or more."
-        case "balanced":
-            return f"{head}, the fastest: none that fits reaches a comfortable {request.comfortable:g} tokens/s."
+def kv_cache(context: int, policy: Kv, accounts: Mapping[str, Account]) -> Iterator[str]:
+    """Where it goes: ``the KV cache for 131,072 tokens takes 40.0 GiB: 20.0 GiB on GPU 0, 20.0 GiB on GPU 1``."""
+    held = {device: account.kv_cache for device, account in accounts.items() if account.kv_cache}
+    if not held:
+        return
+    head = f"the KV cache for {context:,} tokens takes {amount(sum(held.values()))}"
+    if len(held) == 1:
+        yield f"{head} {at(next(iter(held)))}{KV_WORDS[policy]}"
+    else:
+        parts = [f"{amount(size)} {at(device)}" for device, size in held.items()]
+        yield f"{head}{KV_WORDS[policy]}: {', '.join(parts)}"
 
 
-def _passed_over(
-    precision: Precision, plans: Sequence[Plan], refusals: Sequence[Refusal], request: Request
-) -> str:
-    """Why not this more precise one."""
-    name = PRECISIONS[precision][0].upper() + PRECISIONS[precision][1:]
-    mine = [p for p in plans if p.precision is precision and request.strategy in (None, p.strategy)]
-    if mine:
-        fastest = max(mine, key=lambda plan: plan.tokens_per_second)
-        return f"{name} it would be {fastest.strategy} at {fastest.tokens_per_second:.2g} tokens/s."
-    missed = [r for r in refusals if r.precision is precision and request.strategy in (None, r.strategy)]
-    nearest = next((r for r in missed if r.device is not None), missed[0])
-    return f"{name} nothing fits; the nearest is {nearest.strategy}: {_lower(nearest.reason)}"
+def slower_when_full(predicted: Speed) -> Iterator[str]:
+    full = predicted.full_tokens_per_second
+    if full < NOTICEABLE * predicted.tokens_per_second:
+        yield f"with the context full {full:.2g} tokens/s: for each token all of the KV cache is read"
 
 
-def _nothing(
-    plans: Sequence[Plan], refusals: Sequence[Refusal], request: Request, hardware: HardwareProfile
-) -> str:
-    """``refusals`` begins with what was asked for."""
-    first = refusals[0]
-    asked = _asked(request)
-    head = f"You asked for {asked}, which does not work here" if asked else f"Nothing fits on {hardware.name}"
-    by_memory = first.device is not None
-    if by_memory and (request.strategy is None or request.precision is None):
-        head += f"; the nearest is {first.strategy} with the weights {PRECISIONS[first.precision]}"
-    text = f"{head}: {_lower(first.reason)}"
-    return f"{text} {plans[0].label} would fit." if plans else text
+def learned(lesson: Lesson) -> Iterator[str]:
+    """What earlier runs of this way to hold the model changed."""
+    if lesson.runs:
+        yield f"{runs(lesson.runs)} of it here gave {lesson.speed:.0%} of the speed by arithmetic: that is counted"
+    if lesson.gpu:
+        yield f"{gib(lesson.gpu, 2)} more are kept free on each GPU: an earlier load took that beyond its plan"
+    if lesson.ram:
+        yield f"{gib(lesson.ram, 2)} more are kept free in RAM: an earlier load took that beyond its plan"
 
 
-def _asked(request: Request) -> str:
-    """What the person set: ``ram-offload with the weights as published``; empty when nothing."""
-    precision = f"the weights {PRECISIONS[request.precision]}" if request.precision else ""
-    return " with ".join(text for text in (request.strategy or "", precision) if text)
-
-
-def _lower(sentence: str) -> str:
-    """As the second half of a sentence: names such as CPU and GPU keep their capitals."""
-    return sentence if sentence[:2].isupper() else sentence[0].lower() + sentence[1:]
+def runs(count: int) -> str:
+    return "one earlier run" if count == 1 else f"{count} earlier runs"

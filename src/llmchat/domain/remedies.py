@@ -1,16 +1,17 @@
-"""What would help where a strategy was refused: a shorter context, a lower precision, another strategy."""
+"""What would help where a strategy was refused, each with its bytes and speed: a shorter context, another place
+for the KV cache, a lower precision, another strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
-from llmchat.domain.memory import gib
 from llmchat.domain.plan import Plan, Proposal, Refusal
 from llmchat.domain.precision import ORDER
 from llmchat.domain.strategies.base import Case, Strategy
-from llmchat.domain.words import PRECISIONS, at
+from llmchat.domain.words import KV_CACHES, PRECISIONS, costs
 
 SHORTEST_CONTEXT = 512
 """Tokens; a shorter context is not worth offering."""
@@ -22,43 +23,44 @@ def with_context(strategy: Strategy, case: Case, proposal: Proposal) -> Proposal
     """A refusal for want of memory with the longest shorter context that would fit, where there is one."""
     if isinstance(proposal, Plan) or proposal.device is None:
         return proposal
-    if case.context <= SHORTEST_CONTEXT or not case.blocks.kv or not _fits(strategy, case, SHORTEST_CONTEXT):
+    if case.context <= SHORTEST_CONTEXT or not case.blocks.kv:
+        return proposal
+    best = _with(strategy, case, SHORTEST_CONTEXT)
+    if best is None:
         return proposal
     low, high = SHORTEST_CONTEXT // STEP, -(-case.context // STEP)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _fits(strategy, case, middle * STEP) else (low, middle)
-    return _added(proposal, f"Ask for a context of {low * STEP:,} tokens: that fits.")
+        plan = _with(strategy, case, middle * STEP)
+        low, high, best = (middle, high, plan) if plan else (low, middle, best)
+    return _added(proposal, f"Ask for a context of {best.context:,} tokens: that fits ({costs(best)}).")
 
 
-def _fits(strategy: Strategy, case: Case, context: int) -> bool:
-    shorter = Case(case.model, case.hardware, case.request, case.precision, context)
-    return isinstance(strategy.answer(shorter), Plan)
+def _with(strategy: Strategy, case: Case, context: int) -> Plan | None:
+    answer = strategy.answer(replace(case, context=context))
+    return answer if isinstance(answer, Plan) else None
 
 
 def with_others(refusal: Refusal, plans: Sequence[Plan]) -> Refusal:
-    """A refusal with the same strategy's next lower precision that fits, and the best plan of another strategy.
-    ``plans`` are in order, the best first. A refusal for another reason than memory stays as it is."""
+    """A refusal with the same strategy's KV cache elsewhere or its next lower precision, where that fits, and the
+    best plan of another strategy. ``plans`` are in order, the best first. A refusal for another reason than memory
+    stays as it is."""
     if refusal.device is None:
         return refusal
-    lower = [
-        plan
-        for plan in plans
-        if plan.strategy == refusal.strategy and ORDER.index(plan.precision) > ORDER.index(refusal.precision)
+    mine = [plan for plan in plans if plan.strategy == refusal.strategy]
+    texts = [
+        f"Keep the KV cache {KV_CACHES[plan.kv]}: that fits ({costs(plan)})."
+        for plan in mine
+        if plan.precision is refusal.precision and plan.kv != refusal.kv
     ]
-    texts = []
+    lower = [p for p in mine if ORDER.index(p.precision) > ORDER.index(refusal.precision) and p.kv == refusal.kv]
     if lower:
         first = min(lower, key=lambda plan: ORDER.index(plan.precision))
-        texts.append(f"Hold the weights {PRECISIONS[first.precision]}: that fits ({_speed(first)}).")
+        texts.append(f"Hold the weights {PRECISIONS[first.precision]}: that fits ({costs(first)}).")
     other = next((plan for plan in plans if plan.strategy != refusal.strategy), None)
     if other:
-        held = ", ".join(f"{gib(a.engine)} {at(d)}" for d, a in other.devices.items() if a.weights)
-        texts.append(f"Use {other.label}: that fits ({_speed(other)}; {held}).")
+        texts.append(f"Use {other.label}: that fits ({costs(other)}).")
     return _added(refusal, *texts)
-
-
-def _speed(plan: Plan) -> str:
-    return f"predicted {plan.tokens_per_second:.2g} tokens/s"
 
 
 def _added(refusal: Refusal, *texts: str) -> Refusal:

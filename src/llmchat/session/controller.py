@@ -14,6 +14,7 @@ from llmchat.errors import LlmchatError, UsageError
 from llmchat.session import chatting
 from llmchat.session.background import Background
 from llmchat.session.chats import Chats
+from llmchat.session.experience import Experience
 from llmchat.session.hardware.machine import Machine
 from llmchat.session.loading import Loader
 from llmchat.session.options import SessionOptions
@@ -47,7 +48,11 @@ class Session:
         self._store.log = self._engine.log
         self._machine = Machine(self._engine, options.hardware, options.fake)
         self._replier = Replier(self._store, self._engine, self._keeper, lambda: self.sampling)
-        self._loader = Loader(self._store, self._engine, self._machine, self._keeper, self._replier)
+        self._experience = Experience(keep=self._machine.real)
+        self._replier.on_stats = lambda stats: self._background.begin(self._experience.replied(stats))
+        self._loader = Loader(
+            self._store, self._engine, self._machine, self._keeper, self._replier, self._experience
+        )
         self._loader.request, self._loader.autoload = options.request, options.autoload
         self._loader.on_loaded = self._loaded
         self._around = Surroundings(self._store, self._machine, options)
@@ -160,7 +165,9 @@ class Session:
             self._loader.request = request
             return None
         try:
-            ranking = planner.rank(opened.facts, self._machine.replanning(hardware, self.state.memory), request)
+            runs = self._experience.of_now(opened.facts, hardware)
+            now = self._machine.replanning(hardware, self.state.memory)
+            ranking = planner.rank(opened.facts, now, request, runs)
         except LlmchatError as error:
             self._store.fail(error)
             return None

@@ -18,6 +18,7 @@ from llmchat.domain.plan import Plan, Ranking, Request
 from llmchat.domain.words import at
 from llmchat.errors import EngineDied, LlmchatError, OutOfMemory, UsageError
 from llmchat.protocol import Load, Loaded
+from llmchat.session.experience import Experience
 from llmchat.session.hardware.machine import Machine
 from llmchat.session.preparing import Opened, Preparer, chosen, lighter, rank, unfit
 from llmchat.session.process.engine_host import EngineHost
@@ -47,10 +48,16 @@ class Working(msgspec.Struct, frozen=True, kw_only=True):
 
 class Loader:
     def __init__(
-        self, store: Store, engine: EngineHost, machine: Machine, keeper: Keeper, replier: Replier
+        self,
+        store: Store,
+        engine: EngineHost,
+        machine: Machine,
+        keeper: Keeper,
+        replier: Replier,
+        experience: Experience,
     ) -> None:
         self._store, self._engine, self._machine = store, engine, machine
-        self._keeper, self._replier = keeper, replier
+        self._keeper, self._replier, self._experience = keeper, replier, experience
         self._preparer = Preparer(engine, store.step, fake=machine.fake)
         self._job: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
@@ -148,8 +155,7 @@ class Loader:
         )
         self.opened = None
         opened = await self._preparer.open(ref)
-        hardware = await self._hardware(opened)
-        ranking = await rank(opened.facts, hardware, self.request)
+        ranking = await self._rank(opened, self.request)
         self.opened, self._last = opened, None
         self._store.update(facts=opened.facts, ranking=ranking)
         if ranking.best is None:
@@ -189,7 +195,7 @@ class Loader:
         """The best plan that needs less where ``failed`` ran out of memory: tried once, and said aloud."""
         await self._fresh_engine()
         await self._engine_ready()
-        ranking = await rank(opened.facts, await self._hardware(opened), self.request)
+        ranking = await self._rank(opened, self.request)
         plan = lighter(ranking, failed, self.request)
         if plan is None:
             raise error
@@ -200,8 +206,13 @@ class Loader:
     async def _planned(self, opened: Opened, wanted: Plan | None) -> tuple[Plan, Ranking]:
         """Raises FitError."""
         request = replace(self.request, context=wanted.context) if wanted else self.request
-        ranking = await rank(opened.facts, await self._hardware(opened), request)
+        ranking = await self._rank(opened, request)
         return chosen(ranking, wanted), ranking
+
+    async def _rank(self, opened: Opened, request: Request) -> Ranking:
+        """For the machine as the next engine finds it, with what earlier runs taught."""
+        hardware = await self._hardware(opened)
+        return await rank(opened.facts, hardware, request, await self._experience.of(opened.facts, hardware))
 
     async def _engine_ready(self) -> None:
         self._store.step("Starting the engine")
@@ -240,6 +251,9 @@ class Loader:
         )
         for note in loaded.notes:
             self._store.notice(note, "warning")
+        hardware = self._store.state.hardware
+        if hardware is not None:
+            await self._experience.loaded(opened.facts, hardware, plan, loaded.devices)
         return working
 
     def _show(self, working: Working) -> None:

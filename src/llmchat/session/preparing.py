@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from llmchat.domain.hardware import HardwareProfile
+from llmchat.domain.measured import Run
 from llmchat.domain.memory import Account
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Ranking, Refusal, Request
@@ -134,25 +135,31 @@ class Preparer:
         await in_thread(catalog.check_folder, folder)
 
 
-async def rank(facts: ModelFacts, hardware: HardwareProfile, request: Request) -> Ranking:
+async def rank(
+    facts: ModelFacts, hardware: HardwareProfile, request: Request, runs: tuple[Run, ...] = ()
+) -> Ranking:
     """The planner's word. Raises UsageError for a request that no model or machine could meet."""
     from llmchat.domain import planner
 
-    return await in_thread(planner.rank, facts, hardware, request)
+    return await in_thread(planner.rank, facts, hardware, request, runs)
 
 
 def chosen(ranking: Ranking, wanted: Plan | None) -> Plan:
-    """The plan to load: the best, or of strategy and precision of ``wanted`` what fits now. Raises FitError."""
+    """The plan to load: the best, or what fits now of the wanted strategy, precision and KV cache's place. Raises
+    FitError."""
     if wanted is None:
         if ranking.best is None:
             raise unfit(ranking)
         return ranking.best
-    for proposal in ranking.proposals:
-        if (proposal.strategy, proposal.precision) == (wanted.strategy, wanted.precision):
-            if isinstance(proposal, Plan):
-                return proposal
-            remedy = " ".join(_sentence(text) for text in proposal.remedies)
-            raise FitError(f"{wanted.label} does not fit", proposal.reason, remedy)
+    alike = [p for p in ranking.proposals if (p.strategy, p.precision) == (wanted.strategy, wanted.precision)]
+    same = next((p for p in alike if isinstance(p, Plan) and p.kv == wanted.kv), None)
+    if same:
+        return same
+    for proposal in alike:
+        if isinstance(proposal, Plan):  # the KV cache fits where it could not, or could not where it did
+            return proposal
+        remedy = " ".join(_sentence(text) for text in proposal.remedies)
+        raise FitError(f"{wanted.label} does not fit", proposal.reason, remedy)
     return wanted
 
 

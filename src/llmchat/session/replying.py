@@ -44,6 +44,8 @@ class Replier:
         self._tokens = 0
         self._frame: asyncio.TimerHandle | None = None
         self._last_frame = 0.0
+        self.on_stats: Callable[[ReplyStats], None] = lambda stats: None
+        """Called after a reply that was long enough to tell its speed."""
 
     @property
     def active(self) -> bool:
@@ -138,7 +140,7 @@ class Replier:
             chat, draft = chatting.answered(question.chat, turn), ""
         else:
             chat, draft = question.before, question.draft
-        speed = stats.tokens_per_second if stats and stats.tokens >= TELLING else None
+        telling = stats if stats and stats.tokens >= TELLING else None
         notices = tuple(n for n in state.notices if n.after <= len(chat.turns))
         self._store.update(
             chat=chat,
@@ -146,9 +148,11 @@ class Replier:
             draft=draft or state.draft,
             notices=notices,
             phase=_phase_after(state, failure),
-            measured_speed=speed or state.measured_speed,
+            measured_speed=(telling.tokens_per_second if telling else None) or state.measured_speed,
             problem=state.problem if failure is None or isinstance(failure, Cancelled) else failure.problem,
         )
+        if telling:
+            self.on_stats(telling)
         if chat.turns:
             await self._keeper.save(chat)
         else:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from llmchat.domain.hardware import HardwareProfile
+from llmchat.domain.measured import NOTHING, Lesson
 from llmchat.domain.model import ModelFacts
-from llmchat.domain.plan import Precision, Proposal, Request
-from llmchat.domain.strategies import blocks, offload, rooms
-from llmchat.domain.strategies.reserve import Reserve, reserve
+from llmchat.domain.plan import Kv, Precision, Proposal, Request
+from llmchat.domain.strategies import blocks, kv_policy, offload, rooms
+from llmchat.domain.strategies.reserve import transient
 
 
 @dataclass(frozen=True)
@@ -22,19 +23,39 @@ class Case:
     request: Request
     precision: Precision
     context: int
+    kv: Kv = "device"
+    lesson: Lesson = NOTHING
+    """What earlier runs of this very way to hold the model say."""
+    remarks: tuple[str, ...] = ()
+    """About the model on this machine, for every plan's reasons."""
+    problem: str = ""
+    """Why the checkpoint cannot be loaded here at all, in one sentence; empty when it can."""
+    remedy: str = ""
 
     @cached_property
     def blocks(self) -> blocks.Blocks:
-        return blocks.split(self.model, self.precision, self.context)
+        return blocks.split(self.model, self.precision, self.context, self.kv)
 
     @cached_property
-    def reserve(self) -> Reserve:
-        return reserve(self.model, self.context)
+    def kv_in_ram(self) -> int:
+        """Bytes of KV cache that lie in RAM by the policy alone."""
+        return kv_policy.in_ram((module.cache for module in self.model.modules), self.context, self.kv)
+
+    @cached_property
+    def transient(self) -> int:
+        """Bytes that a pass needs for a moment on each device that runs a part of the model."""
+        return transient(self.model, self.context)
+
+    @cached_property
+    def beside(self) -> int:
+        """Bytes that each GPU needs beside weights, KV cache and the CUDA context."""
+        staging = kv_policy.staging((module.cache for module in self.model.modules), self.context, self.kv)
+        return self.transient + staging + self.lesson.gpu
 
     @cached_property
     def gpus(self) -> tuple[rooms.Room, ...]:
         """Those that can run this precision, by index."""
-        return rooms.gpus(self.hardware, self.request, self.precision, self.reserve.gpu)
+        return rooms.gpus(self.hardware, self.request, self.precision, self.beside)
 
     @cached_property
     def split(self) -> offload.Split | offload.Shortfall:
@@ -44,7 +65,7 @@ class Case:
     @cached_property
     def ram(self) -> int:
         """Bytes of RAM for the model; negative where not even the engine itself fits."""
-        return rooms.ram(self.hardware, self.request)
+        return rooms.ram(self.hardware, self.request) - self.kv_in_ram - self.lesson.ram
 
 
 @dataclass(frozen=True)

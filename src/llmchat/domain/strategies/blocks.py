@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmchat.domain.model import ModelFacts, Module
-from llmchat.domain.plan import Precision
+from llmchat.domain.plan import Kv, Precision
 from llmchat.domain.precision import weight_bytes
+from llmchat.domain.strategies import kv_policy
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,14 @@ class Blocks:
         return (self.front, *self.layers, self.back)
 
 
-def split(model: ModelFacts, precision: Precision, context: int) -> Blocks:
-    """Blocks with their bytes under ``precision`` and with a KV cache for ``context`` tokens."""
+def split(model: ModelFacts, precision: Precision, context: int, policy: Kv) -> Blocks:
+    """Blocks with their bytes under ``precision`` and with a KV cache for ``context`` tokens. What of that lies in
+    RAM by ``policy`` is not in them."""
     groups = _groups(model)
     last = max((i for i, group in enumerate(groups) if _is_layers(group)), default=-1)
 
     def block(members: Iterable[Module]) -> Block:
-        return _block(tuple(members), precision, context, model.hidden_size)
+        return _block(tuple(members), precision, context, model.hidden_size, policy)
 
     return Blocks(
         front=block(m for group in groups[: last + 1] if not _is_layers(group) for m in group),
@@ -81,11 +83,11 @@ def _is_layers(group: list[Module]) -> bool:
     return all(module.kind == "layer" for module in group)
 
 
-def _block(modules: tuple[Module, ...], precision: Precision, context: int, hidden_size: int) -> Block:
+def _block(modules: tuple[Module, ...], precision: Precision, context: int, hidden_size: int, policy: Kv) -> Block:
     sizes = [weight_bytes(module, precision, hidden_size) for module in modules]
     return Block(
         names=tuple(module.name for module in modules),
         weights=sum(sizes),
-        kv=sum(module.cache.size(context) for module in modules),
+        kv=sum(kv_policy.with_layer(module.cache, context, policy) for module in modules),
         largest=max(sizes, default=0),
     )

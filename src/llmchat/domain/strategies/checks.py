@@ -15,10 +15,16 @@ def refused(case: Case, strategy: str, reason: str, *remedies: str) -> Refusal:
     return Refusal(
         strategy=strategy,
         precision=case.precision,
+        kv=case.kv,
         context=case.context,
         reason=reason,
         remedies=remedies,
     )
+
+
+def not_loadable(case: Case, strategy: str) -> Refusal | None:
+    """Refuses a checkpoint whose format this machine cannot load."""
+    return refused(case, strategy, case.problem, *filter(None, [case.remedy])) if case.problem else None
 
 
 def no_gpu(case: Case, strategy: str) -> Refusal | None:

@@ -13,7 +13,7 @@ NAME = "cpu"
 def propose(case: Case) -> Proposal:
     if refusal := checks.not_quantizable(case, NAME):
         return refusal
-    need = case.blocks.size + case.reserve.cpu
+    need = case.blocks.size + case.transient
     if need > case.ram:
         return outcome.short(case, NAME, CPU, need - case.ram)
     return outcome.plan(
@@ -22,7 +22,7 @@ def propose(case: Case) -> Proposal:
         "resident",
         ((block, CPU) for block in case.blocks.all),
         CPU,
-        {CPU: case.reserve.cpu},
+        {CPU: case.transient},
         (f"all {len(case.model.layers)} layers and their KV cache fit in RAM",),
     )
 

@@ -61,7 +61,7 @@ def _with_gpu(case: Case) -> Plan | Refusal:
 
 
 def _without_gpu(case: Case) -> Plan | Refusal:
-    fixed = case.blocks.kv + case.reserve.cpu
+    fixed = case.blocks.kv + case.transient
     shelved = _shelve(case, case.blocks.all, case.ram - fixed)
     if isinstance(shelved, int):
         return outcome.short(case, NAME, CPU, shelved)
@@ -71,7 +71,7 @@ def _without_gpu(case: Case) -> Plan | Refusal:
         "offloaded",
         _shelf(shelved),
         CPU,
-        {CPU: case.reserve.cpu + shelved.staging},
+        {CPU: case.transient + shelved.staging},
         _without_gpu_because(case, shelved),
     )
 

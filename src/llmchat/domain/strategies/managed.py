@@ -31,7 +31,7 @@ def propose(case: Case) -> Proposal:
     answers = [_on(case, room) for room in able]
     plans = [answer for answer in answers if isinstance(answer, Plan)]
     if plans:
-        return max(plans, key=lambda plan: plan.tokens_per_second)
+        return max(plans, key=lambda plan: plan.pace)
     return min((a for a in answers if isinstance(a, Refusal)), key=lambda refusal: refusal.missing)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from llmchat.domain.memory import CPU, gib
 from llmchat.domain.plan import Plan, Proposal, Refusal
-from llmchat.domain.strategies import checks, fill, outcome
+from llmchat.domain.strategies import checks, fill, outcome, rooms
 from llmchat.domain.strategies.base import Case, Strategy
 from llmchat.domain.strategies.rooms import Room
 from llmchat.domain.words import at
@@ -15,6 +17,8 @@ from llmchat.domain.words import at
 NAME = "multi-gpu"
 BALANCE_STEPS = 12
 """Halvings in the search for the smallest share of every GPU that is enough."""
+MOST_GPUS = 16
+"""That are offered as enough."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,13 @@ class Spread:
 
 
 def propose(case: Case) -> Proposal:
-    """On as few GPUs as will do, the roomiest ones, each filled to about the same share."""
+    """On as few GPUs as will do, the preferred, the fastest, the roomiest ones."""
     if refusal := checks.no_gpu(case, NAME) or checks.not_quantizable(case, NAME) or _too_few(case):
         return refusal
     if case.ram < 0:
         return outcome.short(case, NAME, CPU, -case.ram)
     usable = [room for room in case.gpus if room.room >= _largest(case)]
-    return _widest(case, usable) or _short(case, usable)
+    return _spread_out(case, usable) or _short(case, usable)
 
 
 def _largest(case: Case) -> int:
@@ -49,22 +53,32 @@ def _too_few(case: Case) -> Refusal | None:
     return None
 
 
-def _widest(case: Case, usable: Sequence[Room]) -> Plan | None:
-    roomiest = sorted(usable, key=lambda room: (-room.room, room.gpu.index))
-    for count in range(2, len(usable) + 1):
-        chosen = sorted(roomiest[:count], key=lambda room: room.gpu.index)
+def _spread_out(case: Case, usable: Sequence[Room]) -> Plan | None:
+    sums = fill.prefix([layer.size for layer in case.blocks.layers])
+    best = rooms.by_speed(usable)
+    for count in range(2, len(best) + 1):
+        chosen = best[:count]
         if sum(room.room for room in chosen) < case.blocks.size:
             continue
-        sums = fill.prefix([layer.size for layer in case.blocks.layers])
+        if _alike(chosen):
+            chosen.sort(key=lambda room: room.gpu.index)
         found = _spread(case, sums, chosen)
+        if found and _alike(chosen):
+            found = _balanced(case, sums, chosen, found)
         if found:
-            return _plan(case, chosen, _balanced(case, sums, chosen, found))
+            return _plan(case, chosen, found)
     return None
 
 
-def _spread(case: Case, sums: Sequence[int], rooms: Sequence[Room]) -> Spread | None:
-    sizes = [room.room for room in rooms]
-    for front, back in _ends(len(rooms)):
+def _alike(chosen: Sequence[Room]) -> bool:
+    """Whether it is all the same on which of them a layer lies: then each is filled to about the same share. Else
+    the best are filled first."""
+    return len({(room.preference, room.bandwidth) for room in chosen}) == 1
+
+
+def _spread(case: Case, sums: Sequence[int], chosen: Sequence[Room]) -> Spread | None:
+    sizes = [room.room for room in chosen]
+    for front, back in _ends(len(chosen)):
         counts = _fill(case, sums, sizes, front, back)
         if counts:
             return Spread(counts, front, back)
@@ -78,26 +92,26 @@ def _ends(count: int) -> Iterator[tuple[int, int]]:
             yield front, back
 
 
-def _left(case: Case, rooms: Sequence[int], front: int, back: int) -> list[int] | None:
+def _left(case: Case, sizes: Sequence[int], front: int, back: int) -> list[int] | None:
     """Room for layers once front and back are placed; None where those do not fit."""
-    left = list(rooms)
+    left = list(sizes)
     left[front] -= case.blocks.front.size
     left[back] -= case.blocks.back.size
     return left if left[front] >= 0 and left[back] >= 0 else None
 
 
-def _fill(case: Case, sums: Sequence[int], rooms: Sequence[int], front: int, back: int) -> Sequence[int] | None:
-    left = _left(case, rooms, front, back)
+def _fill(case: Case, sums: Sequence[int], sizes: Sequence[int], front: int, back: int) -> Sequence[int] | None:
+    left = _left(case, sizes, front, back)
     layers = len(case.blocks.layers)
     return fill.fill(sums, left, layers, layers - 1) if left else None
 
 
-def _balanced(case: Case, sums: Sequence[int], rooms: Sequence[Room], found: Spread) -> Spread:
+def _balanced(case: Case, sums: Sequence[int], chosen: Sequence[Room], found: Spread) -> Spread:
     """The same with the smallest share of every room that is enough."""
     low, high, best = 0.0, 1.0, found
     for _ in range(BALANCE_STEPS):
         share = (low + high) / 2
-        counts = _fill(case, sums, [int(room.room * share) for room in rooms], found.front, found.back)
+        counts = _fill(case, sums, [int(room.room * share) for room in chosen], found.front, found.back)
         if counts:
             high, best = share, Spread(counts, found.front, found.back)
         else:
@@ -105,8 +119,8 @@ def _balanced(case: Case, sums: Sequence[int], rooms: Sequence[Room], found: Spr
     return best
 
 
-def _plan(case: Case, rooms: Sequence[Room], spread: Spread) -> Plan:
-    devices = [room.device for room in rooms]
+def _plan(case: Case, chosen: Sequence[Room], spread: Spread) -> Plan:
+    devices = [room.device for room in chosen]
     homes = [device for device, count in zip(devices, spread.counts, strict=True) for _ in range(count)]
     parts = [
         (case.blocks.front, devices[spread.front]),
@@ -123,7 +137,7 @@ def _plan(case: Case, rooms: Sequence[Room], spread: Spread) -> Plan:
         "resident",
         parts,
         devices[spread.front],
-        {room.device: room.reserve for room in rooms if room.device in used},
+        {room.device: room.reserve for room in chosen if room.device in used},
         (f"{len(case.blocks.layers)} layers in turn: {words}",),
     )
 
@@ -134,8 +148,8 @@ def _short(case: Case, usable: Sequence[Room]) -> Refusal:
         return _all_short(case)
     amounts = []
     for grown in case.gpus:
-        rooms = sorted({*usable, grown}, key=lambda room: room.gpu.index)
-        amount = _missing(case, rooms, rooms.index(grown)) if len(rooms) > 1 else None
+        chosen = sorted({*usable, grown}, key=lambda room: room.gpu.index)
+        amount = _missing(case, chosen, chosen.index(grown)) if len(chosen) > 1 else None
         if amount is not None:
             amounts.append((max(amount, _largest(case) - grown.room), grown.gpu.index, grown.device))
     amount, _, device = min(amounts)
@@ -157,17 +171,35 @@ def _together(case: Case) -> str:
     return f"The {len(case.gpus)} GPUs together have {gib(have)} for the {gib(whole)} that are needed."
 
 
-def _missing(case: Case, rooms: Sequence[Room], grown: int) -> int | None:
+def _missing(case: Case, chosen: Sequence[Room], grown: int) -> int | None:
     sums = fill.prefix([layer.size for layer in case.blocks.layers])
     most = len(case.blocks.layers) - 1
     found = []
-    for front, back in _ends(len(rooms)):
-        left = [room.room for room in rooms]
+    for front, back in _ends(len(chosen)):
+        left = [room.room for room in chosen]
         left[front] -= case.blocks.front.size
         left[back] -= case.blocks.back.size
         if all(room >= 0 for number, room in enumerate(left) if number != grown):
             found.append(fill.missing(sums, left, grown, most + 1, most))
     return min((amount for amount in found if amount is not None), default=None)
+
+
+def more_that_are_enough(case: Case) -> tuple[int, Room] | None:
+    """How many more GPUs like the roomiest one would hold the model on GPUs alone, and that one; None where even
+    MOST_GPUS would not, and where there is none. 0: those that are there do."""
+    if not case.gpus or not case.blocks.layers:
+        return None
+    model = max(case.gpus, key=lambda room: (room.gpu.total, -room.gpu.index))
+    full = msgspec.structs.replace(model.gpu, free=model.gpu.total)
+    like = Room(gpu=full, capacity=full.total, reserve=model.reserve, preference=model.preference)
+    there = [room for room in case.gpus if room.room >= _largest(case)]
+    if like.room < _largest(case):
+        return None
+    sums = fill.prefix([layer.size for layer in case.blocks.layers])
+    for more in range(MOST_GPUS):
+        if _spread(case, sums, [*there, *[like] * more]):
+            return more, like
+    return None
 
 
 STRATEGY = Strategy(NAME, "whole layers spread over several GPUs", propose)

@@ -1,6 +1,7 @@
 """As many layers as fit stay on the GPUs, the others are moved to one GPU when their turn comes.
 
-Levels go from nothing offloaded to the whole model, by the bytes that move; the first that fits is taken.
+Levels go from nothing offloaded to the whole model, by the bytes that move; the first that fits is taken. Where
+layers differ in size, one behind the border may still fit somewhere: it stays, too.
 The KV cache of an offloaded layer stays on the main GPU, which executes it; so does the room for copies in flight.
 """
 
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from llmchat.domain.strategies import fill
+from llmchat.domain import rates
+from llmchat.domain.strategies import fill, rooms
 from llmchat.domain.strategies.blocks import Block, Blocks
 from llmchat.domain.strategies.rooms import Room
 
@@ -65,9 +67,14 @@ class Search:
         return list(accumulate((layer.weights for layer in reversed(self.blocks.layers)), max, initial=0))
 
     @cached_property
+    def _order(self) -> list[Room]:
+        """In which GPUs are filled."""
+        return rooms.by_speed(self.gpus)
+
+    @cached_property
     def _mains(self) -> list[Room]:
-        """The roomiest first."""
-        return sorted(self.gpus, key=lambda room: (-room.room, room.gpu.index))
+        """The best reached from RAM first."""
+        return sorted(self._order, key=lambda room: (room.preference, -rates.pageable(room.gpu)))
 
     def run(self) -> Split | Shortfall:
         """The lowest level that fits the GPUs; else the smallest amount that would do on one of them."""
@@ -113,40 +120,59 @@ class Search:
             blocks.front.largest if level.front else 0,
         )
 
-    def _rooms(self, main: Room) -> list[Room]:
-        return [main, *(room for room in self.gpus if room is not main)]
+    def _left(self, level: Level, main: Room) -> list[int]:
+        """Room for layers that stay, by GPU in order."""
+        return [room.room - (self._on_main(level) if room is main else 0) for room in self._order]
 
     def _fits(self, level: Level, main: Room) -> list[int] | None:
-        """Layers that stay, by GPU, the main one first."""
+        """Layers that stay, by GPU in order."""
         kept = len(self.blocks.layers) - level.layers
-        rooms = self._rooms(main)
-        left = [room.room for room in rooms]
-        left[0] -= self._on_main(level)
-        return fill.fill(self._sums, left, kept, kept) if left[0] >= 0 else None
+        left = self._left(level, main)
+        return fill.fill(self._sums, left, kept, kept) if left[self._order.index(main)] >= 0 else None
 
     def _missing(self, level: Level, main: Room) -> int:
         """Bytes that ``main`` lacks for this level."""
         kept = len(self.blocks.layers) - level.layers
-        left = [room.room for room in self._rooms(main)]
-        left[0] -= self._on_main(level)
-        amount = fill.missing(self._sums, left, 0, kept, kept)
+        amount = fill.missing(self._sums, self._left(level, main), self._order.index(main), kept, kept)
         assert amount is not None  # the main GPU may take all that are kept
         return amount
 
     def _split(self, level: Level, main: Room, counts: Sequence[int]) -> Split:
         blocks = self.blocks
-        homes = [room for room, count in zip(self._rooms(main), counts, strict=True) for _ in range(count)]
+        homes = [room for room, count in zip(self._order, counts, strict=True) for _ in range(count)]
+        kept = list(zip(blocks.layers, homes, strict=False))
+        slack = dict(zip(self._order, self._left(level, main), strict=True))
+        for block, room in kept:
+            slack[room] -= block.size
+        behind = self._topped_up(blocks.layers[len(homes) :], main, slack)
         return Split(
             main=main,
             kept=(
                 *(() if level.front else ((blocks.front, main),)),
-                *zip(blocks.layers, homes, strict=False),
+                *kept,
+                *((block, room) for block, room in behind if room),
                 *(() if level.back else ((blocks.back, main),)),
             ),
             offloaded=(
                 *((blocks.front,) if level.front else ()),
-                *blocks.layers[len(homes) :],
+                *(block for block, room in behind if room is None),
                 *((blocks.back,) if level.back else ()),
             ),
             staging=self._staging(level),
         )
+
+    def _topped_up(
+        self, behind: Sequence[Block], main: Room, slack: dict[Room, int]
+    ) -> list[tuple[Block, Room | None]]:
+        """The layers behind the border, with a GPU where one still has room; their KV cache is on ``main`` now."""
+        found: list[tuple[Block, Room | None]] = []
+        for block in behind:
+            home = next(
+                (room for room in self._order if slack[room] >= (block.weights if room is main else block.size)),
+                None,
+            )
+            if home is not None:
+                slack[home] -= block.size
+                slack[main] += block.kv
+            found.append((block, home))
+        return found

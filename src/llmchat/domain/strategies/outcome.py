@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from llmchat.domain import speed
+from llmchat.domain import reasons, speed
 from llmchat.domain.memory import CPU, DISK, Account, cuda, cuda_index, gib
 from llmchat.domain.plan import Plan, Precision, Refusal, Runner
 from llmchat.domain.precision import quantized_share
@@ -34,20 +34,38 @@ def plan(
     placed = tuple(parts)
     device_of = {name: device for block, device in placed for name in block.names}
     placement = {module.name: device_of[module.name] for module in case.model.modules}
-    predicted = speed.predict(case.model, case.hardware, case.precision, placement, main_device, overflow)
+    predicted = speed.predict(
+        speed.Holding(
+            case.model, case.hardware, case.precision, placement, main_device, case.context, case.kv, overflow
+        )
+    )
+    learned = case.lesson.speed
+    accounts = _accounts(case, placed, main_device, compute, overflow)
     return Plan(
         strategy=strategy,
         runner=runner,
         precision=case.precision,
         dtype=case.model.dtype,
         context=case.context,
+        kv=case.kv,
         placement=placement,
         main_device=main_device,
-        devices=_accounts(case, placed, main_device, compute, overflow),
-        tokens_per_second=predicted.tokens_per_second,
+        devices=accounts,
+        tokens_per_second=predicted.tokens_per_second * learned,
+        full_tokens_per_second=predicted.full_tokens_per_second * learned,
         time_to_first_token=predicted.time_to_first_token,
+        formula=predicted.tokens_per_second,
         quantized_share=quantized_share(case.model, case.precision),
-        because=(*because, *_quantized(case), *_remarks(case, placement, main_device), *predicted.assumed),
+        because=(
+            *because,
+            *reasons.kv_cache(case.context, case.kv, accounts),
+            *_quantized(case),
+            *case.remarks,
+            *_remarks(case, placement, main_device),
+            *reasons.slower_when_full(predicted),
+            *reasons.learned(case.lesson),
+            *predicted.assumed,
+        ),
     )
 
 
@@ -56,6 +74,7 @@ def short(case: Case, strategy: str, device: str, missing: int, *remedies: str) 
     return Refusal(
         strategy=strategy,
         precision=case.precision,
+        kv=case.kv,
         context=case.context,
         reason=f"{amount(missing)} more would be needed {at(device)}.",
         device=device,
@@ -90,6 +109,8 @@ def _accounts(
         weights[device] = weights.get(device, 0) + block.weights
         holder = main_device if device in (CPU, DISK) else device
         kv[holder] = kv.get(holder, 0) + block.kv
+    if case.kv_in_ram:
+        kv[CPU] = case.kv_in_ram
     if overflow:
         weights[main_device] -= overflow.bytes
         weights[CPU] = weights.get(CPU, 0) + overflow.bytes
@@ -98,7 +119,7 @@ def _accounts(
         for gpu in case.hardware.gpus
         if cuda(gpu.index) in (weights.keys() | {main_device})
     }
-    ram = {**compute, CPU: compute.get(CPU, 0) + rooms.engine_ram(case.hardware)}
+    ram = {**compute, CPU: compute.get(CPU, 0) + rooms.engine_ram(case.hardware) + case.lesson.ram}
     total, available = case.hardware.ram_total, case.hardware.ram_available
     accounts[CPU] = _account(weights, kv, ram, CPU, total, max(0, total - available))
     if weights.get(DISK):

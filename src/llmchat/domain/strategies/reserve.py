@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from llmchat.domain.hardware import Gpu
 from llmchat.domain.memory import GIB
 from llmchat.domain.model import ModelFacts
 
@@ -25,21 +24,16 @@ KV_GROWTH_COPIES = 2
 """Of one layer's KV cache: transformers' DynamicCache grows by concatenation, old and new live side by side."""
 
 
-@dataclass(frozen=True)
-class Reserve:
-    """Bytes."""
-
-    gpu: int
-    """On each GPU that holds or runs a part of the model."""
-    cpu: int
-    """In RAM, when the CPU runs the model."""
+def cuda_context(gpu: Gpu) -> int:
+    """Bytes of a CUDA context there, measured or assumed."""
+    return CUDA_CONTEXT if gpu.context is None else gpu.context
 
 
-def reserve(model: ModelFacts, context: int) -> Reserve:
-    """The larger of what loading and what a forward pass needs for a moment; with the CUDA context on a GPU."""
+def transient(model: ModelFacts, context: int) -> int:
+    """Bytes on each device that runs a part of the model: the larger of what loading and what a forward pass needs
+    for a moment."""
     largest = max((module.largest_tensor for module in model.layers), default=0)
-    transient = max(LOADING_COPIES * largest, activations(model, context, largest))
-    return Reserve(gpu=CUDA_CONTEXT + transient, cpu=transient)
+    return max(LOADING_COPIES * largest, activations(model, context, largest))
 
 
 def activations(model: ModelFacts, context: int, largest: int) -> int:

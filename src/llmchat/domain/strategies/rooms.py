@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from llmchat.domain import rates
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import GIB, cuda
 from llmchat.domain.plan import Precision, Request
+from llmchat.domain.strategies.reserve import cuda_context
 
 SYSTEM_RAM = GIB // 2
 """Bytes of available RAM that are left to everybody else, so that the machine does not begin to swap."""
@@ -29,6 +32,8 @@ class Room:
     """Bytes that the engine may take there, all kinds together."""
     reserve: int
     """Bytes that go to the CUDA context and to what a pass needs for a moment."""
+    preference: int = 0
+    """Place in the person's order; 0 for all where there is none."""
 
     @property
     def device(self) -> str:
@@ -39,14 +44,31 @@ class Room:
         """Bytes for weights and KV cache; may be negative."""
         return self.capacity - self.reserve
 
+    @property
+    def bandwidth(self) -> float:
+        """Bytes/s that are read there."""
+        return rates.gpu(self.gpu)[0]
 
-def gpus(hardware: HardwareProfile, request: Request, precision: Precision, reserve: int) -> tuple[Room, ...]:
-    """Rooms of the GPUs that can run ``precision``, by index."""
+
+def gpus(hardware: HardwareProfile, request: Request, precision: Precision, transient: int) -> tuple[Room, ...]:
+    """Rooms of the GPUs that can run ``precision`` and that the person wants used, by index. ``transient``: bytes
+    that each of them needs beside weights, KV cache and the CUDA context."""
+    wanted = request.gpus or tuple(gpu.index for gpu in hardware.gpus)
     return tuple(
-        Room(gpu=gpu, capacity=_capacity(gpu, hardware, request), reserve=reserve)
+        Room(
+            gpu=gpu,
+            capacity=_capacity(gpu, hardware, request),
+            reserve=cuda_context(gpu) + transient,
+            preference=request.gpus.index(gpu.index) if request.gpus else 0,
+        )
         for gpu in sorted(hardware.gpus, key=lambda gpu: gpu.index)
-        if runs(gpu, hardware, precision)
+        if gpu.index in wanted and runs(gpu, hardware, precision)
     )
+
+
+def by_speed(found: Iterable[Room]) -> list[Room]:
+    """In the order in which they are best filled: as the person prefers them, the fastest, the roomiest first."""
+    return sorted(found, key=lambda room: (room.preference, -room.bandwidth, -room.room, room.gpu.index))
 
 
 def runs(gpu: Gpu, hardware: HardwareProfile, precision: Precision) -> bool:

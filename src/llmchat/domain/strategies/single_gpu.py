@@ -6,6 +6,7 @@ from llmchat.domain.memory import CPU, GIB
 from llmchat.domain.plan import Plan, Proposal
 from llmchat.domain.strategies import checks, outcome
 from llmchat.domain.strategies.base import Case, Strategy
+from llmchat.domain.strategies.reserve import CUDA_CONTEXT
 from llmchat.domain.strategies.rooms import Room
 from llmchat.domain.words import at
 
@@ -13,7 +14,7 @@ NAME = "single-gpu"
 
 
 def propose(case: Case) -> Proposal:
-    """On the GPU that answers fastest of those with room; on the one with most room of equals."""
+    """Of the GPUs with room on the preferred one, else on the one that answers fastest, of equals the roomiest."""
     if refusal := checks.no_gpu(case, NAME) or checks.not_quantizable(case, NAME):
         return refusal
     if case.ram < 0:
@@ -22,13 +23,20 @@ def propose(case: Case) -> Proposal:
     fitting = [room for room in case.gpus if room.room >= need]
     if fitting:
         plans = [(_plan(case, room), room) for room in fitting]
-        best, _ = max(plans, key=lambda pair: (pair[0].tokens_per_second, pair[1].room, -pair[1].gpu.index))
+        best, _ = max(plans, key=lambda pair: _rank(*pair))
         return best
     nearest = max(case.gpus, key=lambda room: (room.room, -room.gpu.index))
-    total = need + nearest.reserve
-    return outcome.short(
-        case, NAME, nearest.device, need - nearest.room, f"A GPU with {-(-total // GIB)} GiB free would hold it."
-    )
+    words = f"A GPU with {-(-enough(case) // GIB)} GiB free would hold it."
+    return outcome.short(case, NAME, nearest.device, need - nearest.room, words)
+
+
+def enough(case: Case) -> int:
+    """Free bytes of a GPU that holds it all."""
+    return case.blocks.size + case.beside + CUDA_CONTEXT
+
+
+def _rank(plan: Plan, room: Room) -> tuple[float, ...]:
+    return (-room.preference, plan.pace, room.room, -room.gpu.index)
 
 
 def _plan(case: Case, room: Room) -> Plan:

@@ -1,0 +1,78 @@
+"""Plans against what came of them: every run is compared, kept, and counted when the next is planned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from llmchat.domain.chat import ReplyStats
+from llmchat.domain.hardware import HardwareProfile
+from llmchat.domain.measured import Run, gaps
+from llmchat.domain.memory import Account
+from llmchat.domain.model import ModelFacts
+from llmchat.domain.plan import Plan
+from llmchat.domain.speed import PROMPT
+from llmchat.session.threads import in_thread
+
+LONG = 4 * PROMPT
+"""Tokens in the context beyond which a reply says nothing about the predicted speed: that is of a short one."""
+
+
+class Experience:
+    """``keep`` False, as with a made-up machine: nothing is known, and nothing is kept."""
+
+    def __init__(self, keep: bool, clock: Callable[[], float] = time.time) -> None:
+        self._keep, self._clock = keep, clock
+        self._now: tuple[ModelFacts, HardwareProfile, Run] | None = None
+        """The run under way."""
+
+    async def of(self, facts: ModelFacts, hardware: HardwareProfile) -> tuple[Run, ...]:
+        """The earlier runs of this model on this machine."""
+        if not self._keep:
+            return ()
+        return await in_thread(_load, facts, hardware)
+
+    def of_now(self, facts: ModelFacts, hardware: HardwareProfile) -> tuple[Run, ...]:
+        """The same at once, for planning on a key press: one small file."""
+        return _load(facts, hardware) if self._keep else ()
+
+    async def loaded(
+        self, facts: ModelFacts, hardware: HardwareProfile, plan: Plan, measured: dict[str, Account]
+    ) -> None:
+        """A run begins."""
+        run = Run(
+            strategy=plan.strategy,
+            precision=plan.precision,
+            kv=plan.kv,
+            formula=plan.formula or plan.tokens_per_second,
+            extra={device: size for device, size in gaps(plan, measured).items() if size > 0},
+            time=self._clock(),
+        )
+        self._now = (facts, hardware, run)
+        if self._keep:
+            await in_thread(_save, facts, hardware, run)
+
+    async def replied(self, stats: ReplyStats) -> None:
+        """A reply that was long enough to tell its speed. The fastest of a run counts: whatever else the machine
+        did only made the others slower."""
+        if self._now is None or not stats.tokens_per_second or stats.prompt_tokens + stats.tokens > LONG:
+            return
+        facts, hardware, run = self._now
+        if stats.tokens_per_second > (run.tokens_per_second or 0.0):
+            self._now = (facts, hardware, replace(run, tokens_per_second=stats.tokens_per_second))
+            if self._keep:
+                await in_thread(_save, *self._now)
+
+
+def _load(facts: ModelFacts, hardware: HardwareProfile) -> tuple[Run, ...]:
+    from llmchat.session.saved import runs
+
+    return runs.load(facts, hardware)
+
+
+def _save(facts: ModelFacts, hardware: HardwareProfile, run: Run) -> None:
+    from llmchat.session.saved import runs
+
+    runs.save(facts, hardware, run)
