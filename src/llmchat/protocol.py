@@ -135,6 +135,8 @@ class Calibrated(Event, frozen=True):
     ram_bandwidth: float | None
     disk_bandwidth: float | None
     layer_overhead: float | None
+    """Of the fastest GPU, or of the CPU where there is none."""
+    cpu_layer_overhead: float | None = None
     ram_bandwidth_16bit: float | None = None
     cpu_matmul: float | None = None
     cpu_matmul_16bit: float | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from llmchat.domain.hardware import Gpu
 from llmchat.engine.hardware import calibrate, gpu_speeds
 from llmchat.engine.task import Task
 from llmchat.errors import Cancelled
@@ -27,6 +28,21 @@ def test_without_a_gpu(tmp_path: Path) -> None:
     assert measured.cpu_matmul_16bit and 1e8 < measured.cpu_matmul_16bit < 1e15
     assert abs(measured.time - time.time()) < 60
     assert measured.layer_overhead and 1e-6 < measured.layer_overhead < 0.1
+    assert measured.cpu_layer_overhead == measured.layer_overhead
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_with_a_gpu_both_overheads_are_told_apart(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a GPU that could not be measured gets no figure of the CPU's."""
+    one = {"cuda:1": 3e9}
+    speeds = gpu_speeds.GpuSpeeds(read=one, link=one, pageable={"cuda:1": 1e9}, matmul=one, layer_overhead=7e-4)
+    monkeypatch.setattr(gpu_speeds, "in_child", lambda devices, task: speeds if answers else None)
+    monkeypatch.setattr(calibrate, "layer_overhead", lambda device, dtype: 2e-4)
+    gpu = Gpu(index=1, name="G", total=2**30, free=None, context=5)
+    measured = calibrate.calibrate(Calibrate(id=1), Task(1, lambda event: None), (gpu,))
+    assert (measured.layer_overhead, measured.cpu_layer_overhead) == (7e-4 if answers else None, 2e-4)
+    assert measured.gpus[0].context == 5
+    assert measured.gpus[0].pageable_bandwidth == (1e9 if answers else None)
 
 
 @pytest.mark.parametrize("content", [None, b"too small"])
@@ -55,8 +71,8 @@ def test_a_process_of_its_own_measures_a_device() -> None:
     """With the CPU as the device: the same process, pipe and figures as for a GPU."""
     speeds = gpu_speeds.in_child(("cpu",), Task(1, lambda event: None))
     assert speeds
-    assert set(speeds.read) == set(speeds.link) == set(speeds.matmul) == {"cpu"}
-    assert 1e8 < speeds.read["cpu"] < 1e13 and 1e8 < speeds.link["cpu"] < 1e13
+    assert set(speeds.read) == set(speeds.link) == set(speeds.pageable) == set(speeds.matmul) == {"cpu"}
+    assert all(1e8 < rates["cpu"] < 1e13 for rates in (speeds.read, speeds.link, speeds.pageable))
     assert 1e8 < speeds.matmul["cpu"] < 1e15 and 1e-6 < speeds.layer_overhead < 1
 
 

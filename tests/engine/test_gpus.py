@@ -32,6 +32,11 @@ def test_managed_class(attributes: dict[int, int], kind: str) -> None:
     assert gpus.managed_class(attributes) == kind
 
 
+def test_uuids_are_written_as_the_driver_writes_them() -> None:
+    assert gpus.uuid("NVIDIA H200", "12-ab") == "GPU-12-ab"
+    assert gpus.uuid("NVIDIA A100-SXM4-40GB MIG 3g.20gb", "12-ab") == "MIG-12-ab"
+
+
 @pytest.mark.parametrize(
     ("capability", "covered"),
     [((7, 0), False), ((7, 5), True), ((8, 6), True), ((8, 9), True), ((9, 0), True), ((10, 0), False)],

@@ -26,8 +26,13 @@ async def test_every_gpu_is_measured_and_nothing_stays_on_it(
         for gpu in measured.gpus:
             assert gpu.read_bandwidth and 5e10 < gpu.read_bandwidth < 1e13
             assert gpu.link_bandwidth and 1e9 < gpu.link_bandwidth < 1e12
+            assert gpu.pageable_bandwidth and 1e8 < gpu.pageable_bandwidth < 1e12
+            if gpu.managed not in ("coherent", "integrated"):
+                assert gpu.pageable_bandwidth < gpu.link_bandwidth
+            assert gpu.context and 50 * 2**20 < gpu.context < 2 * 2**30
             assert gpu.matmul and 1e12 < gpu.matmul < 1e16
         assert measured.layer_overhead and 1e-5 < measured.layer_overhead < 1e-2
+        assert measured.cpu_layer_overhead and 1e-6 < measured.cpu_layer_overhead < 0.1
         assert used() <= before + 64 * 2**20
     finally:
         await client.close()

@@ -30,11 +30,17 @@ class FakeGpu:
     """Every question about memory, utilization and the like."""
     instances: list[FakeGpu] = field(default_factory=list)
     """MIG."""
+    addressing: int = 0
+    """0 none, 1 HMM, 2 ATS."""
+    node: int | None = None
+    """NUMA node; None: the driver refuses."""
 
 
 class FakeNvml:
     NVMLError = NVMLError
     NVML_TEMPERATURE_GPU = 0
+    NVML_DEVICE_ADDRESSING_MODE_HMM = 1
+    NVML_DEVICE_ADDRESSING_MODE_ATS = 2
     nvmlMemory_v2 = 2  # noqa: N815
 
     def __init__(self, *gpus: FakeGpu, broken: Exception | None = None) -> None:
@@ -96,6 +102,18 @@ class FakeNvml:
     def nvmlDeviceGetPowerUsage(self, gpu: FakeGpu) -> int:
         self._ask(gpu)
         return 123_000
+
+    def nvmlDeviceGetAddressingMode(self, gpu: FakeGpu) -> int:
+        self._ask(gpu)
+        return gpu.addressing
+
+    def nvmlDeviceGetNumaNodeId(self, gpu: FakeGpu) -> int:
+        if gpu.node is None:
+            raise NVMLError("not supported")
+        return gpu.node
+
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
+        return 13000
 
     def nvmlSystemGetDriverVersion(self) -> str:
         return "580.65"

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from fake_nvml import FakeGpu, FakeNvml, NVMLError, NVMLError_LibraryNotFound
 
+from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import GIB
-from llmchat.session.hardware import cgroup, probe
+from llmchat.session.hardware import calibration, cgroup, probe
+from llmchat.session.hardware import ram as memory
+from llmchat.session.hardware import software as packages
 from llmchat.session.hardware.cgroup import MemoryLimit
 from llmchat.session.hardware.nvml import Nvml
 
@@ -48,7 +51,7 @@ def v2(tmp_path: Path, files: dict[str, str], path: str = "/a/b") -> tuple[Path,
 def test_without_control_groups(tmp_path: Path, machine: None) -> None:
     assert cgroup.memory_limit(tmp_path, tmp_path) is None
     assert cgroup.cpu_limit(tmp_path, tmp_path) is None
-    assert probe.ram(tmp_path, tmp_path) == probe.Ram(total=64 * GIB, available=50 * GIB)
+    assert memory.ram(tmp_path, tmp_path) == memory.Ram(total=64 * GIB, available=50 * GIB)
 
 
 def test_version_2_asks_all_ancestors(tmp_path: Path, machine: None) -> None:
@@ -65,7 +68,7 @@ def test_version_2_asks_all_ancestors(tmp_path: Path, machine: None) -> None:
         },
     )
     assert cgroup.memory_limit(cgroups, proc) == MemoryLimit(total=32 * GIB, available=6 * GIB)
-    assert probe.ram(cgroups, proc) == probe.Ram(total=32 * GIB, available=6 * GIB, limit="cgroup")
+    assert memory.ram(cgroups, proc) == memory.Ram(total=32 * GIB, available=6 * GIB, limit="cgroup")
     assert cgroup.cpu_limit(cgroups, proc) == 2.5
     assert probe.cores(cgroups, proc) == min(2, len(os.sched_getaffinity(0)))
 
@@ -79,12 +82,12 @@ def test_memory_high_counts_as_a_limit(tmp_path: Path) -> None:
 
 def test_a_limit_above_the_machine_s_is_none(tmp_path: Path, machine: None) -> None:
     cgroups, proc = v2(tmp_path, {"a/b/memory.max": f"{99 * GIB}", "a/b/memory.current": f"{GIB}"})
-    assert probe.ram(cgroups, proc).limit == ""
+    assert memory.ram(cgroups, proc).limit == ""
 
 
 def test_a_full_group_leaves_nothing_and_never_less(tmp_path: Path, machine: None) -> None:
     cgroups, proc = v2(tmp_path, {"a/b/memory.max": f"{GIB}", "a/b/memory.current": f"{2 * GIB}"})
-    assert probe.ram(cgroups, proc) == probe.Ram(total=GIB, available=0, limit="cgroup")
+    assert memory.ram(cgroups, proc) == memory.Ram(total=GIB, available=0, limit="cgroup")
 
 
 def test_a_container_that_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
@@ -180,7 +183,7 @@ def test_whole_gpus_come_before_mig_instances() -> None:
     assert seen("1", FOUR[0], MIG) == ["MIG-1"]
 
 
-def profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: FakeNvml) -> probe.HardwareProfile:
+def profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: FakeNvml) -> HardwareProfile:
     monkeypatch.setattr(probe, "Nvml", lambda: Nvml({}, library))
     return probe.probe(tmp_path / "not" / "yet", cgroups=tmp_path, proc=tmp_path)
 
@@ -191,7 +194,7 @@ def test_gpus_of_the_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     gpu = found.gpus[2]
     assert (gpu.name, gpu.uuid, gpu.total, gpu.free) == ("Fake GPU", C, 80 * GIB, 77 * GIB)
     assert gpu.capability == (9, 0)
-    assert (found.driver, found.notes) == ("580.65", ())
+    assert (found.driver, found.driver_cuda, found.notes) == ("580.65", "13.0", ())
     assert found.disk_free is not None and found.disk_free <= shutil.disk_usage(tmp_path).total
 
 
@@ -200,8 +203,30 @@ def test_a_gpu_whose_memory_the_driver_does_not_tell(
 ) -> None:
     found = profile(monkeypatch, tmp_path, FakeNvml(FakeGpu("GPU-x", 0, name="GB10", refuses=True)))
     gpu = found.gpus[0]
-    assert (gpu.free, gpu.total, gpu.capability, gpu.managed) == (None, 64 * GIB, None, "integrated")
-    assert "GPU 0 (GB10)" in found.notes[0]
+    assert (gpu.free, gpu.total, gpu.capability, gpu.managed) == (50 * GIB, 64 * GIB, None, "integrated")
+    assert found.ram_total == 64 * GIB
+
+
+def test_a_mig_instance_of_unknown_size_is_unknown_until_cuda_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: None
+) -> None:
+    part = FakeGpu("MIG-77", 0, name="NVIDIA H100 80GB HBM3 MIG 3g.40gb", refuses=True)
+    found = profile(monkeypatch, tmp_path, FakeNvml(FakeGpu("GPU-m", 80 * GIB, instances=[part])))
+    gpu = found.gpus[0]
+    assert (gpu.free, gpu.managed) == (None, "paged")
+    assert "GPU 0 (NVIDIA H100 80GB HBM3 MIG 3g.40gb)" in found.notes[0]
+    by_cuda = Gpu(index=0, name="H100", uuid="MIG-77", total=40 * GIB, free=39 * GIB, managed="paged")
+    (seen,) = calibration.with_cuda(found, (by_cuda,)).gpus
+    assert (seen.uuid, seen.total, seen.free) == ("MIG-77", 40 * GIB, 39 * GIB)
+
+
+@pytest.mark.parametrize("uuid", ["MIG-1", "GPU-m"])
+def test_cuda_s_name_of_a_mig_instance(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uuid: str) -> None:
+    """Its own, or that of the whole GPU."""
+    found = profile(monkeypatch, tmp_path, FakeNvml(MIG))
+    by_cuda = Gpu(index=0, name="A100 MIG 1g.10gb", uuid=uuid, total=9 * GIB, free=9 * GIB, context=GIB)
+    (gpu,) = calibration.with_cuda(found, (by_cuda,)).gpus
+    assert (gpu.uuid, gpu.total, gpu.free, gpu.context) == ("MIG-1", 10 * GIB, 10 * GIB, GIB)
 
 
 def test_the_fake_has_the_names_of_the_real_one() -> None:
@@ -247,11 +272,13 @@ def test_a_cpu_without_a_name_has_an_architecture(tmp_path: Path) -> None:
     ],
 )
 def test_the_cuda_of_torch(tmp_path: Path, text: str, cuda: str | None) -> None:
-    assert probe.cuda_in(tree(tmp_path, {"version.py": text}) / "version.py") == cuda
+    assert packages.cuda_in(tree(tmp_path, {"version.py": text}) / "version.py") == cuda
 
 
 def test_versions_are_those_installed() -> None:
-    found = probe.software()
+    found = packages.software()
+    assert found.packages["bitsandbytes"] == importlib.metadata.version("bitsandbytes")
+    assert "aqlm" not in found.packages
     assert found.torch == importlib.metadata.version("torch")
     assert found.transformers == importlib.metadata.version("transformers")
 

@@ -14,7 +14,7 @@ from llmchat.domain.memory import GIB, Account
 from llmchat.protocol import Held
 from llmchat.session.hardware.footprint import Footprint
 from llmchat.session.hardware.nvml import GpuMemory, Nvml
-from llmchat.session.hardware.probe import Ram
+from llmchat.session.hardware.ram import Ram
 from llmchat.session.hardware.sampler import FakeSampler, Sampler, gpu_account, ram_account
 
 PID = os.getpid()

@@ -44,13 +44,14 @@ def calibrate(command: Calibrate, task: Task, gpus: tuple[Gpu, ...]) -> Calibrat
     task.check()
     task.progress("Measuring a layer")
     dtype = torch.bfloat16 if product_16bit > product else torch.float32
-    overhead = speeds.layer_overhead if speeds else layer_overhead(CPU, dtype)
+    overhead = layer_overhead(CPU, dtype)
     return Calibrated(
         id=command.id,
         gpus=tuple(_with(gpu, speeds) for gpu in gpus),
         ram_bandwidth=ram,
         disk_bandwidth=disk,
-        layer_overhead=overhead,
+        layer_overhead=speeds.layer_overhead if speeds else None if gpus else overhead,
+        cpu_layer_overhead=overhead,
         ram_bandwidth_16bit=ram_16bit,
         cpu_matmul=product,
         cpu_matmul_16bit=product_16bit,
@@ -65,6 +66,7 @@ def _with(gpu: Gpu, speeds: GpuSpeeds | None) -> Gpu:
         gpu,
         read_bandwidth=speeds.read.get(cuda(gpu.index)),
         link_bandwidth=speeds.link.get(cuda(gpu.index)),
+        pageable_bandwidth=speeds.pageable.get(cuda(gpu.index)),
         matmul=speeds.matmul.get(cuda(gpu.index)),
     )
 

@@ -20,6 +20,10 @@ from llmchat.engine.task import Task
 
 READ_BYTES, LINK_BYTES = 2**30, 2**28
 """Moved per step: far beyond any cache, and soon done."""
+BLOCKS = 4
+"""Tensors that are moved one after the other from ordinary RAM: of 64 MiB each, as large weights are."""
+MOVE_SECONDS = 0.2
+"""For one measurement of bandwidth: there are three for each GPU, and machines with eight of them."""
 SIDE, SMALL_SIDE = 8192, 2048
 """Of the square matrix: large enough to keep the device busy; the small one for a GPU that is nearly full."""
 TIMEOUT, POLL = 90.0, 0.05
@@ -31,6 +35,7 @@ class GpuSpeeds(msgspec.Struct, frozen=True):
 
     read: dict[str, float]
     link: dict[str, float]
+    pageable: dict[str, float]
     matmul: dict[str, float]
     layer_overhead: float
 
@@ -60,6 +65,7 @@ def measure(devices: tuple[str, ...]) -> GpuSpeeds:
     return GpuSpeeds(
         read=read,
         link={device: _link(device) for device in devices},
+        pageable={device: _pageable(device) for device in devices},
         matmul={
             device: matmul(device, half(device), SIDE if _roomy(device) else SMALL_SIDE) for device in devices
         },
@@ -82,14 +88,25 @@ def _read(device: str) -> float:
     """Bytes/s that a reduction reads from the device's memory."""
     size = READ_BYTES if _roomy(device) else READ_BYTES // 16
     data = torch.zeros(size // 4, device=device)
-    return rate(lambda: [data.sum() for _ in range(8)], 8 * data.nbytes, waiting(device))
+    return rate(lambda: [data.sum() for _ in range(8)], 8 * data.nbytes, waiting(device), MOVE_SECONDS)
 
 
 def _link(device: str) -> float:
     """Bytes/s from pinned RAM to the device."""
     source = torch.zeros(LINK_BYTES, dtype=torch.uint8, pin_memory=device != CPU)
     target = torch.empty(LINK_BYTES, dtype=torch.uint8, device=device)
-    return rate(lambda: target.copy_(source, non_blocking=True), LINK_BYTES, waiting(device))
+    return rate(lambda: target.copy_(source, non_blocking=True), LINK_BYTES, waiting(device), MOVE_SECONDS)
+
+
+def _pageable(device: str) -> float:
+    """Bytes/s from ordinary RAM, tensor by tensor, as accelerate fetches the weights that it has offloaded."""
+    blocks = [torch.ones(LINK_BYTES // BLOCKS, dtype=torch.uint8) for _ in range(BLOCKS)]
+
+    def move() -> None:
+        for block in blocks:
+            block.to(device, copy=True)
+
+    return rate(move, LINK_BYTES, waiting(device), MOVE_SECONDS)
 
 
 def main() -> None:

@@ -49,14 +49,24 @@ def look() -> Found:
     for index in range(torch.cuda.device_count()):
         before = _used_by_driver(index)
         free, total = torch.cuda.mem_get_info(index)
-        torch.zeros(1, device=f"cuda:{index}")
+        _multiply(index)
         after = _used_by_driver(index)
-        if before is not None and after is not None and after > before:
-            contexts[index] = after - before
-        gpus.append(_gpu(index, total, free + contexts.get(index, 0)))
+        if before is not None and after is not None:
+            context = after - before - torch.cuda.memory_reserved(index)
+            if context > 0:
+                contexts[index] = context
+        gpus.append(_gpu(index, total, free, contexts.get(index)))
         warnings += _warnings(index)
     warnings += _bitsandbytes()
     return Found(gpus=tuple(gpus), warnings=tuple(warnings), contexts=contexts)
+
+
+def _multiply(index: int) -> None:
+    """What every model loads beside its weights: the libraries of matrix products and their first kernels."""
+    with contextlib.suppress(RuntimeError):  # what is broken is told when something needs it
+        square = torch.ones(64, 64, dtype=torch.float16, device=f"cuda:{index}")
+        torch.matmul(square, square)
+        torch.cuda.synchronize(index)
 
 
 def _unseen() -> tuple[str, ...]:
@@ -72,17 +82,24 @@ def _unseen() -> tuple[str, ...]:
     return ()
 
 
-def _gpu(index: int, total: int, free: int) -> Gpu:
+def _gpu(index: int, total: int, free: int, context: int | None) -> Gpu:
+    """``free``: with the context of this process in it."""
     properties = torch.cuda.get_device_properties(index)
     return Gpu(
         index=index,
         name=properties.name,
-        uuid=f"GPU-{properties.uuid}",
+        uuid=uuid(properties.name, str(properties.uuid)),
         total=total,
-        free=min(free, total),
+        free=min(free + (context or 0), total),
         capability=(properties.major, properties.minor),
         managed=managed_class(_attributes(index)),
+        context=context,
     )
+
+
+def uuid(name: str, bare: str) -> str:
+    """As NVML writes it; a MIG instance has the profile in its name: ``NVIDIA A100-SXM4-40GB MIG 3g.20gb``."""
+    return f"MIG-{bare}" if " MIG " in name else f"GPU-{bare}"
 
 
 def managed_class(attributes: dict[int, int]) -> Managed:
@@ -116,9 +133,10 @@ def _used_by_driver(index: int) -> int | None:
     """Bytes in use on this GPU by NVML's count, which needs no context; None where NVML does not tell."""
     import pynvml
 
+    properties = torch.cuda.get_device_properties(index)
     with contextlib.suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(index).uuid}")
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid(properties.name, str(properties.uuid)))
         return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
     return None
 

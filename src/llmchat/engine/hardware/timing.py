@@ -22,8 +22,9 @@ PRODUCT_SECONDS = 0.1
 """For one measurement of a product of matrices: two on the CPU, one on each GPU."""
 ROWS = 512
 """Tokens of a prompt that are prefilled at a time."""
-LAYERS, WARM_STEPS = 8, 5
-"""Of the tiny model that times launches and Python per layer."""
+LAYERS, WORDS, WARM_STEPS = 24, 32_768, 5
+"""Of the tiny model that times launches and Python per layer. What a token takes once, such as the choice among
+the words of the vocabulary, is shared out among about as many layers as real models have."""
 
 
 def rate(step: Callable[[], object], size: int, wait: Callable[[], object], seconds: float = SECONDS) -> float:
@@ -54,10 +55,11 @@ def matmul(device: str, dtype: torch.dtype, side: int) -> float:
 
 
 def layer_overhead(device: str, dtype: torch.dtype) -> float:
-    """Seconds per decoder layer and token that are not memory: the median decode step, with the engine's own loop,
-    of a model that is soon read, but large enough for a CPU to share its products out among the cores."""
+    """Seconds per decoder layer and token that are not memory: the median decode step, with the engine's own loop
+    and sampling, of a model that is soon read, but large enough for a CPU to share its products out among the
+    cores. It launches what a Llama of any size launches: none of that depends on the width."""
     config = LlamaConfig(
-        vocab_size=64,
+        vocab_size=WORDS,
         hidden_size=128,
         intermediate_size=256,
         num_hidden_layers=LAYERS,
@@ -65,7 +67,7 @@ def layer_overhead(device: str, dtype: torch.dtype) -> float:
         num_key_value_heads=2,
     )
     model = LlamaForCausalLM(config).to(device, dtype).eval()
-    context, sampler = Context(model, torch.device(device)), Sampler(Sampling(temperature=0.0), ())
+    context, sampler = Context(model, torch.device(device)), Sampler(Sampling(), ())
     logits = context.feed([0])
     steps: list[float] = []
     end = time.perf_counter() + SECONDS

@@ -13,9 +13,11 @@ from llmchat.protocol import Calibrated
 from llmchat.session import paths
 
 RATES = ("ram_bandwidth", "ram_bandwidth_16bit", "disk_bandwidth", "cpu_matmul", "cpu_matmul_16bit")
-GPU_RATES = ("read_bandwidth", "link_bandwidth", "matmul")
+GPU_RATES = ("read_bandwidth", "link_bandwidth", "pageable_bandwidth", "matmul")
 """Fields of which more is faster."""
-MEASURES = "3"
+OVERHEADS = ("layer_overhead", "cpu_layer_overhead")
+"""Fields of which less is."""
+MEASURES = "4"
 """Changes when something else is measured, or otherwise: what was kept before then no longer counts."""
 
 
@@ -58,8 +60,8 @@ def better(before: Calibrated, now: Calibrated) -> Calibrated:
     return msgspec.structs.replace(
         now,
         gpus=tuple(_faster_gpu(known.get(gpu.index), gpu) for gpu in now.gpus),
-        layer_overhead=min(filter(None, (before.layer_overhead, now.layer_overhead)), default=None),
         **{name: _higher(getattr(before, name), getattr(now, name)) for name in RATES},
+        **{name: _lower(getattr(before, name), getattr(now, name)) for name in OVERHEADS},
     )
 
 
@@ -77,41 +79,56 @@ def _higher(one: float | None, other: float | None) -> float | None:
     return max(filter(None, (one, other)), default=None)
 
 
+def _lower(one: float | None, other: float | None) -> float | None:
+    return min(filter(None, (one, other)), default=None)
+
+
 def merged(profile: HardwareProfile, measured: Calibrated) -> HardwareProfile:
     """The profile with its bandwidths filled in; what the profile already says stays."""
+    gpus = tuple(msgspec.structs.replace(gpu, free=None) for gpu in measured.gpus)  # that was then
     return msgspec.structs.replace(
-        with_cuda(profile, measured.gpus),
-        layer_overhead=profile.layer_overhead or measured.layer_overhead,
-        **{name: getattr(profile, name) or getattr(measured, name) for name in RATES},
+        with_cuda(profile, gpus),
+        **{name: getattr(profile, name) or getattr(measured, name) for name in (*RATES, *OVERHEADS)},
     )
 
 
 def with_cuda(profile: HardwareProfile, gpus: tuple[Gpu, ...]) -> HardwareProfile:
-    """The profile as CUDA sees it. The driver's memory numbers stay, for CUDA's are of an earlier moment; which
-    GPUs there are, their indices and how they reach host memory is CUDA's to say. ``gpus`` empty: no CUDA, and
-    the profile stays as it is."""
+    """The profile as CUDA sees it. The driver's memory numbers stay, for CUDA's are of an earlier moment; where it
+    tells none, CUDA's are taken. Which GPUs there are, their indices and how they reach host memory is CUDA's to
+    say. ``gpus`` empty: no CUDA, and the profile stays as it is.
+
+    For a MIG instance CUDA's UUID is the instance's or, by an older call, that of the whole GPU, which NVML lists
+    no longer: then the index counts.
+    """
     if not gpus:
         return profile
     by_uuid = {_uuid(gpu): gpu for gpu in profile.gpus if gpu.uuid}
     by_index = {gpu.index: gpu for gpu in profile.gpus}
     return msgspec.structs.replace(
-        profile, gpus=tuple(_merged_gpu(by_uuid.get(_uuid(gpu)) or by_index.get(gpu.index), gpu) for gpu in gpus)
+        profile,
+        gpus=tuple(_merged_gpu(by_uuid.get(_uuid(gpu)) or by_index.get(gpu.index), gpu, profile) for gpu in gpus),
     )
 
 
 def _uuid(gpu: Gpu) -> str:
-    """NVML writes ``GPU-`` before it, torch does not."""
-    return gpu.uuid.removeprefix("GPU-").lower()
+    """NVML writes ``GPU-`` or ``MIG-`` before it, torch does not."""
+    return gpu.uuid.removeprefix("GPU-").removeprefix("MIG-").lower()
 
 
-def _merged_gpu(driver: Gpu | None, cuda: Gpu) -> Gpu:
+def _merged_gpu(driver: Gpu | None, cuda: Gpu, machine: HardwareProfile) -> Gpu:
+    if cuda.managed == "integrated":
+        cuda = msgspec.structs.replace(cuda, total=machine.ram_total, free=machine.ram_available)
     if driver is None:
         return cuda
+    told = driver.free is not None and driver.managed != "integrated" and cuda.managed != "integrated"
     return msgspec.structs.replace(
         driver,
         index=cuda.index,
+        total=driver.total if told else cuda.total,
+        free=driver.free if told else cuda.free,
         capability=cuda.capability or driver.capability,
         managed=cuda.managed,
+        context=driver.context or cuda.context,
         **{name: getattr(cuda, name) or getattr(driver, name) for name in GPU_RATES},
     )
 

@@ -50,20 +50,31 @@ class Machine:
             return self._given
         if self._fake is not None:
             return await in_thread(read_profile, self._fake)
-        profile = await in_thread(_probe)
+        probed = profile = await in_thread(_probe)
         ready = self._engine.ready
         if ready is not None:
             profile = _as_engine_sees(profile, ready)
         known = await in_thread(calibration.load, profile)
         if known is not None:
             profile = calibration.merged(profile, known)
-        return profile.returning(await self._coming_back(held or {}))
+        return profile.returning(await self._coming_back(held or {}, probed, profile))
 
-    async def _coming_back(self, held: Accounts) -> Accounts:
+    async def _coming_back(self, held: Accounts, probed: HardwareProfile, seen: HardwareProfile) -> Accounts:
         """What the present engine's end gives back: its GPU memory as ``held`` says, and of RAM what it has now,
-        with a model or without: the planner counts a whole engine process for every plan."""
+        with a model or without: the planner counts a whole engine process for every plan.
+
+        ``probed``: by the driver; where it knows no free memory, CUDA's figure in ``seen`` is from before the
+        engine held anything. A GPU that shares the RAM gives back to it.
+        """
         own = await in_thread(footprint, self._engine.pid)
-        return held if own is None else {**held, CPU: Account(compute=own.private)}
+        back = dict(held) if own is None else {**held, CPU: Account(compute=own.private)}
+        for name in {cuda(gpu.index) for gpu in probed.gpus if gpu.free is None} & set(back):
+            del back[name]
+        shared = [cuda(gpu.index) for gpu in seen.gpus if gpu.managed == "integrated"]
+        if shared:
+            pool = sum(back[name].engine for name in (CPU, *shared) if name in back)
+            back |= dict.fromkeys((CPU, *shared), Account(compute=pool))
+        return back
 
     async def calibrated(
         self, profile: HardwareProfile, folder: Path, on_event: Callable[[Event], None]

@@ -6,15 +6,22 @@ NVML may be missing, or refuse single questions (MIG, Jetson, GB10, WSL): an ans
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
 
+from llmchat.domain.hardware import Managed
+
 __all__ = ["Device", "GpuMemory", "Nvml", "visible"]
 
 T = TypeVar("T")
+
+COHERENT = re.compile(r"\b(GH200|GB200|GB300)\b")
+INTEGRATED = re.compile(r"\b(GB10|Orin|Thor|Xavier|Tegra)\b", re.I)
+"""Names of GPUs that share an address space with the CPU over NVLink-C2C, and of those that share its RAM."""
 
 
 class GpuMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +48,8 @@ class Nvml:
     def __init__(self, environment: Mapping[str, str] = os.environ, library: Any = None) -> None:
         self.problem = ""
         self.devices: tuple[Device, ...] = ()
+        self.everything: tuple[Device, ...] = ()
+        """With those that ``CUDA_VISIBLE_DEVICES`` hides; their indices count through all of them."""
         self._nvml = library
         self._errors: tuple[type[Exception], ...] = (OSError, ImportError)
         try:
@@ -50,7 +59,7 @@ class Nvml:
                 self._nvml = pynvml
             self._errors = (self._nvml.NVMLError, UnicodeDecodeError)
             self._nvml.nvmlInit()
-            found = tuple(self._all())
+            found = self.everything = tuple(self._all())
         except Exception as error:
             # Whatever a driver or its binding does here, llmchat runs without it.
             absent = type(error).__name__ in ("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
@@ -107,6 +116,42 @@ class Nvml:
         if not self.devices:
             return ""
         return str(_text(self._ask(lambda: self._nvml.nvmlSystemGetDriverVersion()) or ""))
+
+    def driver_cuda(self) -> str:
+        """The newest CUDA version that the driver supports, ``13.0``; empty where it does not tell."""
+        if not self.devices:
+            return ""
+        found = self._ask(lambda: int(self._nvml.nvmlSystemGetCudaDriverVersion_v2()))
+        return f"{found // 1000}.{found % 1000 // 10}" if found else ""
+
+    def managed(self, device: Device, ram_total: int) -> Managed:
+        """How the GPU reaches host memory, as far as the driver tells; the engine asks CUDA, which knows better.
+
+        A whole GPU without memory of its own, or with exactly ``ram_total`` bytes of it, shares the RAM.
+        """
+        memory = self.memory(device)
+        silent = memory is None and not device.uuid.startswith("MIG-")
+        if INTEGRATED.search(device.name) or silent or (memory is not None and memory.total == ram_total):
+            return "integrated"
+        if self.coherent(device):
+            return "coherent"
+        return "host-tables" if self._addressing(device) == "HMM" else "paged"
+
+    def coherent(self, device: Device) -> bool:
+        """Whether CPU and GPU have one address space and each its own memory (GH200, GB200)."""
+        own = INTEGRATED.search(device.name) is None and self.memory(device) is not None
+        return bool(COHERENT.search(device.name)) or (own and self._addressing(device) == "ATS")
+
+    def numa_node(self, device: Device) -> int | None:
+        """The NUMA node that the GPU's memory is; None where it is none, or the driver does not tell."""
+        return self._ask(lambda: int(self._nvml.nvmlDeviceGetNumaNodeId(device.handle)))
+
+    def _addressing(self, device: Device) -> str:
+        """``ATS``, ``HMM``, or empty: for neither, and where the driver does not tell."""
+        nvml = self._nvml
+        mode = self._ask(lambda: int(nvml.nvmlDeviceGetAddressingMode(device.handle)))
+        names = {nvml.NVML_DEVICE_ADDRESSING_MODE_ATS: "ATS", nvml.NVML_DEVICE_ADDRESSING_MODE_HMM: "HMM"}
+        return "" if mode is None else names.get(mode, "")
 
     def _all(self) -> Iterator[Device]:
         """NVML counts in the order of PCI bus ids. A GPU in MIG mode is there as its instances."""

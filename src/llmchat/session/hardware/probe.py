@@ -2,64 +2,52 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
-
-from llmchat.domain.hardware import Gpu, HardwareProfile, Software
-from llmchat.session.hardware import cgroup
+from llmchat.domain.hardware import Gpu, HardwareProfile
+from llmchat.session.hardware import cgroup, disk
+from llmchat.session.hardware import ram as memory
 from llmchat.session.hardware.nvml import Device, Nvml
+from llmchat.session.hardware.ram import SYSTEM, Ram
+from llmchat.session.hardware.software import software
 
-__all__ = ["Ram", "probe", "ram"]
-
-
-class Ram(msgspec.Struct, frozen=True, kw_only=True):
-    total: int
-    available: int
-    limit: str = ""
-    """``cgroup`` where that leaves less than the machine has."""
+__all__ = ["probe"]
 
 
-def probe(cache: Path, *, cgroups: Path = cgroup.CGROUPS, proc: Path = cgroup.PROC) -> HardwareProfile:
-    """``cache`` is where models are downloaded to: the disk that counts. ``cgroups`` and ``proc`` are for tests.
+def probe(
+    cache: Path, *, cgroups: Path = cgroup.CGROUPS, proc: Path = cgroup.PROC, system: Path = SYSTEM
+) -> HardwareProfile:
+    """``cache`` is where models are downloaded to: the disk that counts. The other folders are for tests.
 
     What cannot be found out is left unknown, with a sentence in ``notes``; nothing is raised.
     """
-    memory, nvml = ram(cgroups, proc), Nvml()
-    gpus = tuple(_gpu(nvml, device, memory) for device in nvml.devices)
+    nvml = Nvml()
+    nodes = memory.gpu_nodes(nvml, system)
+    ram = memory.ram(cgroups, proc, system, nodes)
+    gpus = tuple(_gpu(nvml, device, ram) for device in nvml.devices)
     return HardwareProfile(
         name=platform.node() or "this machine",
         gpus=gpus,
-        ram_total=memory.total,
-        ram_available=memory.available,
-        ram_limit=memory.limit,
-        disk_free=_disk_free(cache),
+        ram_total=ram.total,
+        ram_available=ram.available,
+        ram_limit=ram.limit,
+        swap_total=memory.swap_total(proc),
+        pinned_limit=memory.pinned_limit(ram.total, sys.platform, proc) if gpus else None,
+        disk_free=disk.free(cache),
+        disk_kind=disk.kind(cache, proc, system),
         cpu=cpu_name(proc),
         cores=cores(cgroups, proc),
+        physical_cores=_physical_cores(),
         software=software(),
         driver=nvml.driver(),
-        notes=_notes(nvml, gpus),
+        driver_cuda=nvml.driver_cuda(),
+        notes=_notes(nvml, gpus, nodes),
     )
-
-
-def ram(cgroups: Path = cgroup.CGROUPS, proc: Path = cgroup.PROC) -> Ram:
-    """The machine's RAM, or what a control group leaves of it where that is less."""
-    import psutil
-
-    machine = psutil.virtual_memory()
-    limit = cgroup.memory_limit(cgroups, proc)
-    if limit is None or (limit.available >= machine.available and limit.total >= machine.total):
-        return Ram(total=machine.total, available=machine.available)
-    total = min(machine.total, limit.total)
-    return Ram(total=total, available=min(machine.available, limit.available, total), limit="cgroup")
 
 
 def cores(cgroups: Path = cgroup.CGROUPS, proc: Path = cgroup.PROC) -> int:
@@ -70,6 +58,12 @@ def cores(cgroups: Path = cgroup.CGROUPS, proc: Path = cgroup.PROC) -> int:
         count = os.cpu_count() or 1
     quota = cgroup.cpu_limit(cgroups, proc)
     return max(1, min(count, int(quota)) if quota is not None else count)
+
+
+def _physical_cores() -> int | None:
+    import psutil
+
+    return psutil.cpu_count(logical=False)
 
 
 def cpu_name(proc: Path = cgroup.PROC) -> str:
@@ -91,75 +85,30 @@ def _mac_cpu() -> str:
         return ""
 
 
-def software() -> Software:
-    """From package metadata alone."""
-    return Software(
-        torch=_version("torch") or "",
-        torch_cuda=_torch_cuda(),
-        transformers=_version("transformers") or "",
-        accelerate=_version("accelerate") or "",
-        bitsandbytes=_version("bitsandbytes"),
-        rmm=_version("rmm-cu13", "rmm-cu12", "rmm"),
-    )
-
-
-def _version(*names: str) -> str | None:
-    for name in names:
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
-
-
-def _torch_cuda() -> str | None:
-    """The line ``cuda = '13.0'`` of torch/version.py, read as text."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return None
-    return cuda_in(Path(spec.origin).with_name("version.py"))
-
-
-def cuda_in(version_file: Path) -> str | None:
-    """The CUDA version in such a file; None for a CPU build."""
-    try:
-        text = version_file.read_text()
-    except OSError:
-        return None
-    found = re.search(r"""^cuda\s*(?::[^=]+)?=\s*["']([\d.]+)["']""", text, re.M)
-    return found[1] if found else None
-
-
-def _gpu(nvml: Nvml, device: Device, memory: Ram) -> Gpu:
-    found = nvml.memory(device)
+def _gpu(nvml: Nvml, device: Device, ram: Ram) -> Gpu:
+    managed = nvml.managed(device, ram.total)
+    found = None if managed == "integrated" else nvml.memory(device)
+    shared = managed == "integrated"
     return Gpu(
         index=device.index,
         name=device.name,
         uuid=device.uuid,
-        # A driver that names no memory of the GPU's own is that of one that uses the machine's.
-        total=found.total if found else memory.total,
-        free=found.free if found else None,
+        # Of a GPU that has memory and does not say how much, the RAM stands in until CUDA is asked.
+        total=found.total if found else ram.total,
+        free=found.free if found else ram.available if shared else None,
         capability=nvml.capability(device),
-        managed="paged" if found else "integrated",
+        managed=managed,
     )
 
 
-def _notes(nvml: Nvml, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
-    silent = [
+def _notes(nvml: Nvml, gpus: tuple[Gpu, ...], nodes: frozenset[int]) -> tuple[str, ...]:
+    notes = [nvml.problem] if nvml.problem else []
+    notes += [
         f"The driver does not tell how much memory GPU {gpu.index} ({gpu.name}) has free."
         for gpu in gpus
         if gpu.free is None
     ]
-    return (*([nvml.problem] if nvml.problem else []), *silent)
-
-
-def _disk_free(folder: Path) -> int | None:
-    """On the disk where ``folder`` lies or would lie."""
-    for place in (folder.absolute(), *folder.absolute().parents):
-        try:
-            return shutil.disk_usage(place).free
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError:
-            return None
-    return None
+    if nodes:
+        count = f"{len(nodes)} NUMA node" + ("s" if len(nodes) > 1 else "")
+        notes.append(f"The system counts {count} of GPU memory as RAM; llmchat counts that as the GPU's only.")
+    return tuple(notes)

@@ -10,7 +10,7 @@ from llmchat.domain.memory import CPU, GIB, Account, cuda
 from llmchat.protocol import Held
 from llmchat.session.hardware.footprint import Footprint, footprint
 from llmchat.session.hardware.nvml import Device, GpuMemory, Nvml
-from llmchat.session.hardware.probe import Ram, ram
+from llmchat.session.hardware.ram import Ram, gpu_nodes, ram
 from llmchat.session.state import GpuSample, MemorySample
 
 __all__ = ["FakeSampler", "Sampler"]
@@ -28,6 +28,7 @@ class Sampler:
 
         self._psutil = psutil
         self._nvml = nvml or Nvml()
+        self._gpu_nodes = gpu_nodes(self._nvml)
         self._before: dict[int, int] = {}
         psutil.cpu_percent()  # the first call only starts the clock
         self.baseline()
@@ -43,7 +44,7 @@ class Sampler:
         """``held``: what the engine's last heartbeat said, by device."""
         if engine_pid is None:
             self.baseline()
-        memory = ram()
+        memory = ram(without=self._gpu_nodes)
         return MemorySample(
             time=time.monotonic(),
             gpus=tuple(
