@@ -13,12 +13,13 @@ from transformers import (
     AutoModelForImageTextToText,
     BitsAndBytesConfig,
     DynamicCache,
+    LlamaConfig,
     Mistral3Config,
 )
 
 from llmchat.domain.model import ModelFacts
 from llmchat.engine.hardware import memory
-from llmchat.engine.model import kvcache
+from llmchat.engine.model import checkpoint, kvcache
 from llmchat.engine.model.inspect import inspect
 from llmchat.errors import ModelError
 
@@ -71,7 +72,7 @@ def test_kinds_and_order(facts: ModelFacts, name: str) -> None:
 def test_kv_cache_is_the_real_ones(facts: ModelFacts, model: torch.nn.Module) -> None:
     """Prefill, then a decode step, after which a sliding layer's storage holds exactly its window."""
     for prompt in (3, 20):
-        cache = DynamicCache(config=model.config)  # type: ignore[arg-type]
+        cache = DynamicCache(config=model.config)
         argument = {kvcache.cache_argument(model): cache}
         with torch.inference_mode():
             model(input_ids=torch.ones(1, prompt, dtype=torch.long), use_cache=True, **argument)
@@ -140,7 +141,8 @@ def test_the_dtype_comes_from_the_headers_where_the_config_is_silent(tiny: Path,
     assert inspect(folder, "copy").dtype == "bfloat16"
     for file in folder.glob("*.safetensors*"):
         file.unlink()
-    assert inspect(folder, "copy").dtype == "float32"
+    facts = inspect(folder, "copy")
+    assert facts.dtype == "float32" and "dtype" in facts.unknown[0]
 
 
 def test_context_template_and_identity(tiny: Path) -> None:
@@ -155,13 +157,25 @@ def test_no_chat_template(tiny: Path, tmp_path: Path) -> None:
     assert inspect(folder, "base").has_chat_template is False
 
 
-def test_a_checkpoint_that_is_quantized_says_so(tiny: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny, tmp_path / "mxfp4")
-    config = json.loads((folder / "config.json").read_text()) | {"quantization_config": {"quant_method": "mxfp4"}}
+def quantized(tiny: Path, target: Path, settings: dict[str, object]) -> Path:
+    """A copy whose config says that its weights are quantized."""
+    folder = shutil.copytree(tiny, target)
+    config = json.loads((folder / "config.json").read_text()) | {"quantization_config": settings}
     (folder / "config.json").write_text(json.dumps(config))
-    facts = inspect(folder, "mxfp4")
-    assert facts.prequantized == "mxfp4"
-    assert "mxfp4" in facts.unknown[0]
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+    return folder
+
+
+def test_a_quantization_without_a_formula_is_counted_in_16_bit(tiny: Path, tmp_path: Path) -> None:
+    facts = inspect(quantized(tiny, tmp_path / "x", {"quant_method": "aqlm"}), "x")
+    assert facts.prequantized == "aqlm"
+    assert facts.unknown == ("how many bytes the aqlm weights take: they are counted as bfloat16",)
+    assert {module.stored for module in facts.modules} == {None}
+
+
+def test_old_bitsandbytes_configs_say_only_how_many_bits(tiny: Path, tmp_path: Path) -> None:
+    assert inspect(quantized(tiny, tmp_path / "x", {"load_in_4bit": True}), "x").prequantized == "bitsandbytes"
 
 
 @pytest.mark.parametrize(
@@ -190,17 +204,58 @@ def test_a_folder_without_a_good_config(content: str | None, tmp_path: Path) -> 
         inspect(tmp_path, "x")
 
 
-def test_a_quantized_checkpoint_takes_what_it_takes_on_disk(tiny: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "int8"
-    quantized = AutoModelForCausalLM.from_pretrained(
-        tiny, dtype=torch.bfloat16, quantization_config=BitsAndBytesConfig(load_in_8bit=True), device_map="cpu"
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"load_in_8bit": True},
+        {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
+        {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+    ],
+)
+def test_a_quantized_checkpoint_is_known_in_16_bit_and_as_stored(
+    settings: dict[str, object], tiny: Path, tmp_path: Path
+) -> None:
+    """By its headers, by headers that came before the weights, by formula. Wide layers: what bitsandbytes keeps
+    beside each matrix, whatever its size, does not count there."""
+    config = LlamaConfig(**SIZES | {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2})
+    AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(tmp_path / "plain")
+    folder = tmp_path / "quantized"
+    real = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "plain",
+        dtype=torch.bfloat16,
+        quantization_config=BitsAndBytesConfig(**settings),
+        device_map="cpu",
     )
-    quantized.save_pretrained(folder)
-    facts = inspect(folder, "int8")
+    real.save_pretrained(folder)
+    shutil.copy(tiny / "tokenizer_config.json", folder)
+    plain, facts = inspect(tmp_path / "plain", "x"), inspect(folder, "x")
     assert (facts.prequantized, facts.unknown) == ("bitsandbytes", ())
-    assert facts.weight_bytes == pytest.approx(memory.weights(quantized)["cpu"], rel=0.01)
-    assert facts.weight_bytes < 0.8 * inspect(tiny, "llama-tiny").weight_bytes
+    assert facts.weight_bytes == plain.weight_bytes
     assert {module.linear_params for module in facts.modules} == {0}
+    assert as_stored(facts) == pytest.approx(memory.weights(real)["cpu"], rel=0.01)
+    (folder / checkpoint.HEADERS).write_text(json.dumps(checkpoint.check(folder)))
+    (folder / "model.safetensors").unlink()
+    assert inspect(folder, "x") == facts
+    (folder / checkpoint.HEADERS).unlink()
+    by_formula = inspect(folder, "x")
+    assert "exact bytes" in by_formula.unknown[0]
+    assert as_stored(by_formula) == pytest.approx(as_stored(facts), rel=0.01)
+    for module in by_formula.layers:
+        assert module.stored is not None and module.stored_active == module.stored
+
+
+def as_stored(facts: ModelFacts) -> int:
+    return sum(module.bytes if module.stored is None else module.stored for module in facts.modules)
+
+
+def test_a_config_alone_says_what_it_does_not_know(tiny: Path, tmp_path: Path) -> None:
+    shutil.copy(tiny / "config.json", tmp_path)
+    facts = inspect(tmp_path, "x")
+    assert facts.weight_bytes == inspect(tiny, "x").weight_bytes
+    assert [text.split(":")[0] for text in facts.unknown] == [
+        "the exact bytes of the weights",
+        "whether it has a chat template",
+    ]
 
 
 def test_a_multimodal_model_is_placed_by_its_language_model(tmp_path: Path) -> None:
@@ -214,5 +269,8 @@ def test_a_multimodal_model_is_placed_by_its_language_model(tmp_path: Path) -> N
     kinds = {module.name: module.kind for module in facts.modules}
     assert kinds["model.vision_tower"] == "other"
     assert [layer.name for layer in facts.layers] == [f"model.language_model.layers.{i}" for i in range(3)]
+    active = {module.name: module.active_bytes for module in facts.modules}
+    assert active["model.vision_tower"] == active["model.multi_modal_projector"] == 0
+    assert active["model.language_model.norm"] == SIZES["hidden_size"] * 2
     real = AutoModelForImageTextToText.from_pretrained(tmp_path, dtype=torch.bfloat16)
     assert {"cpu": facts.weight_bytes} == memory.weights(real)

@@ -92,15 +92,6 @@ def max_context(config: Any) -> int | None:
     return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
-def quantization(config: Any) -> str | None:
-    """The checkpoint's own quantization method; None for plain weights."""
-    settings = getattr(config, "quantization_config", None)
-    if settings is None:
-        return None
-    method = settings.get("quant_method") if isinstance(settings, dict) else settings.quant_method
-    return str(getattr(method, "value", method) or "unknown")
-
-
 def empty_model(config: Any, dtype: torch.dtype) -> Any:
     """The model on ``meta``: modules, shapes and dtypes, no memory."""
     try:

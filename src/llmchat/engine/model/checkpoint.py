@@ -16,6 +16,8 @@ from llmchat.errors import ModelError
 INDEX = "model.safetensors.index.json"
 DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
 """Floating dtypes in a safetensors header, as torch spells them."""
+HEADERS = "model.safetensors.headers.json"
+"""The headers alone, fetched from the hub before the weights: tensor name to ``{dtype, shape, data_offsets}``."""
 MAX_HEADER = 100_000_000
 """Bytes; the limit of the safetensors format."""
 
@@ -70,18 +72,33 @@ def check(folder: Path) -> dict[str, Any]:
     return {name: entry for path in files(folder) for name, entry in header(path).items()}
 
 
-def published_dtype(folder: Path, config: Any) -> torch.dtype:
-    """The config's dtype, else the one most weights on disk have, else float32."""
+def headers(folder: Path) -> dict[str, Any]:
+    """Of the weights that are here, else those fetched before them; empty where neither are."""
+    try:
+        return check(folder)
+    except ModelError:
+        return read_json(folder / HEADERS) if (folder / HEADERS).is_file() else {}
+
+
+def size(entry: dict[str, Any]) -> int:
+    """Bytes of a tensor."""
+    start, end = entry["data_offsets"]
+    return int(end - start)
+
+
+def config_dtype(config: Any) -> torch.dtype | None:
+    """What the config says of most weights; None where it is silent."""
     for part in (config, config.get_text_config(decoder=True)):
         dtype = getattr(part, "dtype", None)
         if dtype is not None:
             return dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype))
-    try:
-        entries = check(folder)
-    except ModelError:
-        return torch.float32
+    return None
+
+
+def headers_dtype(entries: dict[str, Any]) -> torch.dtype | None:
+    """The floating dtype of most bytes; None where there are none."""
     sizes: Counter[str] = Counter()
     for entry in entries.values():
-        sizes[entry["dtype"]] += entry["data_offsets"][1] - entry["data_offsets"][0]
+        sizes[entry["dtype"]] += size(entry)
     known = [name for name, _ in sizes.most_common() if name in DTYPES]
-    return getattr(torch, DTYPES[known[0]]) if known else torch.float32
+    return getattr(torch, DTYPES[known[0]]) if known else None

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 
 from llmchat.domain.model import LayerCache, ModelFacts, Module
-from llmchat.engine.model import architecture, checkpoint, kvcache, units
+from llmchat.engine.model import architecture, checkpoint, formats, kvcache, stored, units
 from llmchat.engine.model.measure import Measure
 from llmchat.errors import ModelError
 
-EXPANDED = ("mxfp4",)
-"""Quantizations that transformers turns into 16 bit unless the machine has special kernels: counted as that."""
+CONFIG_ONLY = (
+    "the exact bytes of the weights: they follow from the config, no file was looked at",
+    "whether it has a chat template",
+)
+"""What a config without anything beside it does not tell."""
 
 
 def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
     """Raises ModelError for what cannot be built. The weights need not be there; a few MB of config suffice."""
     config = architecture.read_config(folder)
-    dtype = checkpoint.published_dtype(folder, config)
-    method = architecture.quantization(config)
-    if method is not None:
-        del config.quantization_config
+    unknown: list[str] = []
+    entries = checkpoint.headers(folder)
+    quantization = formats.settings(config)
+    dtype = _dtype(config, entries, quantization, unknown)
+    _forget_quantization(config)
     model = architecture.empty_model(config, dtype)
     text = architecture.text_config(config)
-    unknown: list[str] = []
     caches = _caches(model, unknown)
     layers = units.decoder_layers(model, text.num_hidden_layers)
     if not layers:
@@ -36,16 +38,20 @@ def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
             f"{type(model).__name__} has no list of {text.num_hidden_layers} decoder layers to place.",
             "Choose another model.",
         )
-    modules = Measure(model, dtype, text).modules(
+    form = formats.Format(model, quantization) if quantization is not None else None
+    modules = Measure(model, dtype, text, form).modules(
         units.split(model, layers), dict(zip(layers, caches, strict=False))
     )
-    if method is not None:
-        modules = _stored(folder, modules, method, dtype, unknown)
+    if form is not None and quantization is not None:
+        modules = stored.from_headers(model, modules, entries) if entries else modules
+        unknown += _sizes_unknown(formats.method(quantization), modules, dtype, bool(entries))
+    if not entries and not _described(folder):
+        unknown += CONFIG_ONLY if form is None else CONFIG_ONLY[1:]
     return ModelFacts(
         id=model_id,
         revision=revision,
         architecture=type(model).__name__,
-        dtype=str(dtype).removeprefix("torch."),
+        dtype=_name(dtype),
         parameters=sum({id(p): p.numel() for p in model.parameters()}.values()),
         hidden_size=text.hidden_size,
         vocab_size=text.vocab_size,
@@ -53,38 +59,45 @@ def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
         modules=modules,
         tied=_tied(model, modules),
         has_chat_template=architecture.has_chat_template(folder),
-        prequantized=method,
+        prequantized=formats.method(quantization) if quantization is not None else None,
         unknown=tuple(unknown),
     )
 
 
-def _stored(
-    folder: Path, modules: tuple[Module, ...], method: str, dtype: torch.dtype, unknown: list[str]
-) -> tuple[Module, ...]:
-    """Modules of a quantized checkpoint at the bytes they have on disk, if memory holds them as they are there."""
-    try:
-        entries = checkpoint.check(folder)
-    except ModelError:
-        entries = {}
-    if method in EXPANDED or not entries:
-        unknown.append(f"{method} weights are counted as {str(dtype).removeprefix('torch.')}: they may take less")
-        return modules
-    sizes: Counter[str] = Counter()
-    for name, entry in entries.items():
-        start, end = entry["data_offsets"]
-        sizes[_owner(name, modules)] += end - start
-    return tuple(_shrunk(module, sizes[module.name]) for module in modules)
+def _dtype(
+    config: Any, entries: dict[str, Any], quantization: dict[str, Any] | None, unknown: list[str]
+) -> torch.dtype:
+    """Of most weights in memory: the config's word, else the headers', else what transformers takes."""
+    found = checkpoint.config_dtype(config) or checkpoint.headers_dtype(entries)
+    if found is not None:
+        return found
+    if quantization is not None:
+        return torch.bfloat16
+    unknown.append("the dtype of the weights: the config does not say it, so float32 is counted")
+    return torch.float32
 
 
-def _shrunk(module: Module, size: int) -> Module:
-    """``module`` at ``size`` bytes, what is active of it by the same share; one without tensors on disk stays."""
-    if not size or not module.bytes:
-        return module
-    active = module.active_bytes * size // module.bytes
-    largest = min(module.largest_tensor, size)
-    return msgspec.structs.replace(
-        module, bytes=size, active_bytes=active, largest_tensor=largest, linear_params=0, linear_bytes=0
-    )
+def _forget_quantization(config: Any) -> None:
+    """Plain modules are built then, which needs no packages."""
+    for part in (config, architecture.text_config(config)):
+        if getattr(part, "quantization_config", None) is not None:
+            del part.quantization_config
+
+
+def _sizes_unknown(method: str, modules: tuple[Module, ...], dtype: torch.dtype, seen: bool) -> Iterator[str]:
+    if all(module.stored is None for module in modules):
+        yield f"how many bytes the {method} weights take: they are counted as {_name(dtype)}"
+    elif not seen:
+        yield f"the exact bytes of the {method} weights: they follow from the config, no file was looked at"
+
+
+def _described(folder: Path) -> bool:
+    """Whether this is all of the model but its weights, and not a config alone."""
+    return (folder / checkpoint.INDEX).exists() or any(folder.glob("tokenizer*"))
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _caches(model: Any, unknown: list[str]) -> tuple[LayerCache, ...]:
@@ -102,13 +115,9 @@ def _caches(model: Any, unknown: list[str]) -> tuple[LayerCache, ...]:
 def _tied(model: Any, modules: tuple[Module, ...]) -> tuple[tuple[str, ...], ...]:
     """Groups of unit names that share a tensor."""
     groups: dict[str, set[str]] = {}
+    known = frozenset(module.name for module in modules)
     for target, source in model.all_tied_weights_keys.items():
-        names = {_owner(name, modules) for name in (target, source)}
+        names = {units.owner(name, known) for name in (target, source)}
         groups.setdefault(source, set()).update(names)
     order = [module.name for module in modules]
     return tuple(tuple(sorted(group, key=order.index)) for group in groups.values() if len(group) > 1)
-
-
-def _owner(tensor: str, modules: tuple[Module, ...]) -> str:
-    """The unit that a tensor is in; empty for one that the model does not have."""
-    return next((m.name for m in modules if tensor == m.name or tensor.startswith(m.name + ".")), "")

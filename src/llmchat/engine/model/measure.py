@@ -13,6 +13,7 @@ from transformers.quantizers.quantizers_utils import should_convert_module
 
 from llmchat.domain.model import LayerCache, Module
 from llmchat.engine.model import units
+from llmchat.engine.model.formats import Format
 
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 CHOSEN = ("num_experts_per_tok", "top_k_experts", "moe_topk", "num_experts_per_token", "moe_k")
@@ -22,13 +23,15 @@ CHOSEN = ("num_experts_per_tok", "top_k_experts", "moe_topk", "num_experts_per_t
 class Measure:
     """Bytes of units, as from_pretrained would hold them in ``dtype``."""
 
-    def __init__(self, model: Any, dtype: torch.dtype, text: Any) -> None:
+    def __init__(self, model: Any, dtype: torch.dtype, text: Any, form: Format | None = None) -> None:
+        """``form``: of a quantized checkpoint; then nothing is left for bitsandbytes to replace."""
+        self.form = form
         self.tied: dict[str, str] = model.all_tied_weights_keys
         self.seen: set[int | str] = set()
         self.share = _expert_share(text)
         self.experts = _first(text, EXPERTS)
         self.plan: dict[str, torch.dtype] = model._get_dtype_plan(dtype)
-        self.linears = _linears(model)
+        self.linears = _linears(model) if form is None else frozenset()
         self.parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         self.rows = {
             f"{name}.weight": module.num_embeddings
@@ -40,17 +43,22 @@ class Measure:
         return tuple(self._module(unit, caches.get(unit.name, LayerCache())) for unit in found)
 
     def _module(self, unit: units.Unit, cache: LayerCache) -> Module:
-        size = active = linear_params = linear_bytes = largest = 0
+        size = active = linear_params = linear_bytes = largest = stored = stored_active = 0
         for name, tensor in unit.tensors.items():
             count = tensor.numel() * self._item(name, tensor)
-            active += self._active(name, tensor, count)
+            kept = self.form.bytes(name, tensor, count) if self.form else count
+            if not unit.idle:
+                active += self._active(name, tensor, count)
+                stored_active += self._active(name, tensor, kept)
             if not self._first_holder(name, tensor):
                 continue
             size += count
+            stored += kept
             largest = max(largest, count)
             if name in self.linears:
                 linear_params += tensor.numel()
                 linear_bytes += count
+        known = self.form is not None and self.form.known
         return Module(
             name=unit.name,
             kind=unit.kind,
@@ -59,6 +67,8 @@ class Measure:
             linear_bytes=linear_bytes,
             active_bytes=active,
             largest_tensor=largest,
+            stored=stored if known else None,
+            stored_active=stored_active if known else None,
             cache=cache,
         )
 

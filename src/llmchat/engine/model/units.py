@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ class Unit:
     module: nn.Module
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     """Full name to parameter or buffer; a tied tensor is in every unit that holds it."""
+    idle: bool = False
+    """Not run for text: a vision tower, the projector behind it."""
 
 
 def decoder_layers(model: Any, count: int) -> dict[str, nn.Module]:
@@ -45,6 +47,10 @@ def decoder_layers(model: Any, count: int) -> dict[str, nn.Module]:
 def split(model: Any, layers: dict[str, nn.Module]) -> list[Unit]:
     """Every tensor of the model in a unit, units in the order of a forward pass."""
     found = list(_split(model, "", model, layers))
+    if model.config.get_text_config(decoder=True) is not model.config:
+        text = {id(module) for module in model.get_decoder().modules()}
+        for unit in found:
+            unit.idle = unit.kind in ("other", "norm") and id(unit.module) not in text
     return sorted(found, key=lambda unit: ORDER[unit.kind])
 
 
@@ -76,3 +82,10 @@ def _kind(model: Any, module: nn.Module) -> ModuleKind:
         return "head"
     name = type(module).__name__.lower()
     return "norm" if "norm" in name else "other"
+
+
+def owner(tensor: str, names: Collection[str]) -> str:
+    """The unit that a tensor is in: it or a module above it; empty for one that the model does not have."""
+    parts = tensor.split(".")
+    prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in names), "")
