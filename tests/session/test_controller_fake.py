@@ -22,7 +22,7 @@ async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     monkeypatch.setenv("LLMCHAT_HOME", str(tmp_path))
     monkeypatch.setenv("LLMCHAT_FAKE_SPEED", "200")
     monkeypatch.setenv("LLMCHAT_FAKE_LOAD_SECONDS", "0.1")
-    made = Session(SessionOptions(fake=HARDWARE / "v100-16gb-x4.json"))
+    made = Session(SessionOptions(fake=HARDWARE / "p3.8xlarge.json"))
     yield made
     pid = made._engine.pid
     await made.close()

@@ -53,7 +53,7 @@ def test_every_strategy_at_every_precision_is_listed_once(facts: str, hardware: 
 
 class TestBest:
     def test_wizardlm_13b_on_four_v100(self) -> None:
-        best = rank(model(WIZARD_13B), machine("v100-16gb-x4"), Request()).best
+        best = rank(model(WIZARD_13B), machine("p3.8xlarge"), Request()).best
         assert best is not None
         assert (best.strategy, best.precision) == ("multi-gpu", Precision.PUBLISHED)
 

@@ -51,7 +51,7 @@ def test_prefill_of_512_tokens_on_h200() -> None:
 
 def test_layers_on_several_gpus_run_in_turn() -> None:
     """A second equal GPU makes it no faster, for it waits for the first."""
-    slow = msgspec.structs.replace(machine("v100-16gb-x4"), layer_overhead=1e-6)
+    slow = msgspec.structs.replace(machine("p3.8xlarge"), layer_overhead=1e-6)
     spread = planned("multi-gpu", LLAMA_8B, slow)
     alone = planned("single-gpu", LLAMA_8B, with_gpu(slow, 0, free=24 * GIB, total=24 * GIB))
     assert spread.tokens_per_second == pytest.approx(alone.tokens_per_second, rel=0.01)

@@ -98,9 +98,9 @@ class TestSingleGpu:
         assert any("unknown" in reason for reason in plan.because)
 
     def test_emulated_bfloat16_is_said(self) -> None:
-        bf16 = planned("single-gpu", model(SMOL), machine("v100-16gb-x4"))
+        bf16 = planned("single-gpu", model(SMOL), machine("p3.8xlarge"))
         assert any("bfloat16" in reason for reason in bf16.because)
-        fp16 = planned("multi-gpu", model(WIZARD_13B), machine("v100-16gb-x4"), context=4096)
+        fp16 = planned("multi-gpu", model(WIZARD_13B), machine("p3.8xlarge"), context=4096)
         assert not any("bfloat16" in reason for reason in fp16.because)
 
     def test_a_small_shortfall_is_said_in_mib(self) -> None:
@@ -132,7 +132,7 @@ class TestMultiGpu:
         assert all(numbers == list(range(numbers[0], numbers[-1] + 1)) for numbers in ranges)
 
     def test_embedding_and_head_lie_at_the_ends(self) -> None:
-        plan = planned("multi-gpu", model(WIZARD_13B), machine("v100-16gb-x4"), context=4096)
+        plan = planned("multi-gpu", model(WIZARD_13B), machine("p3.8xlarge"), context=4096)
         assert plan.placement["model.embed_tokens"] == plan.main_device == "cuda:0"
         assert plan.placement["lm_head"] == plan.placement["model.layers.39"]
 
@@ -141,7 +141,7 @@ class TestMultiGpu:
         assert plan.placement["lm_head"] == plan.placement["model.embed_tokens"]
 
     def test_balances_equal_gpus(self) -> None:
-        plan = planned("multi-gpu", model(LLAMA_8B), machine("v100-16gb-x4"))
+        plan = planned("multi-gpu", model(LLAMA_8B), machine("p3.8xlarge"))
         used = [account.engine for device, account in plan.devices.items() if device != CPU]
         assert len(used) == 2
         assert max(used) - min(used) < 2 * model(LLAMA_8B).layers[0].bytes
@@ -302,8 +302,8 @@ class TestQuantized:
 
     def test_old_gpus_need_cuda_12(self) -> None:
         facts = model(SMOL)
-        planned("single-gpu", facts, machine("v100-16gb-x4"), Precision.INT4)
-        hardware = with_software(machine("v100-16gb-x4"), torch_cuda="13.0")
+        planned("single-gpu", facts, machine("p3.8xlarge"), Precision.INT4)
+        hardware = with_software(machine("p3.8xlarge"), torch_cuda="13.0")
         refusal = refused("single-gpu", facts, hardware, Precision.INT4)
         assert "7.5" in refusal.reason
         planned("single-gpu", facts, hardware)
