@@ -227,6 +227,13 @@ V100 = Gpu(index=0, name="Tesla V100", total=32 * GIB, free=31 * GIB, capability
         ({"software": software(bitsandbytes=None)}, "hint", "no 8-bit and 4-bit", "bitsandbytes"),
         ({"gpus": ()}, "warning", "lists no GPU", "nvidia-smi"),
         ({"gpus": (V100,)}, "warning", "older than what CUDA 13.0 supports", "cuda12"),
+        (
+            {"driver": "535.1", "driver_cuda": "12.2"},
+            "warning",
+            "CUDA up to 12.2; torch is built for 13.0",
+            "cuda12",
+        ),
+        ({"pinned_limit": GIB // 2}, "hint", "About 0.5 GiB of RAM can be pinned", "WSL"),
         ({"disk_free": GIB}, "warning", "Only 1.0 GiB are free", "HF_HOME"),
         ({"ram_available": GIB, "ram_limit": "cgroup"}, "warning", "limit: cgroup", "container"),
     ],

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import shutil
 import sys
-import time
 from pathlib import Path
 
 import msgspec
 
 from llmchat import __version__
-from llmchat.commands import words
+from llmchat.commands import machine, words
 from llmchat.commands.findings import Finding, look
 from llmchat.commands.options import Options
-from llmchat.domain.hardware import Gpu, HardwareProfile
+from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import gib
 from llmchat.errors import LlmchatError
 from llmchat.protocol import Ready
 from llmchat.session import hub, paths
-from llmchat.session.hardware import calibration, probe
+from llmchat.session.hardware import calibration, disk, probe
 from llmchat.session.models import catalog
 from llmchat.session.process.client import EngineClient
 from llmchat.session.state import HubAccount
@@ -69,7 +67,7 @@ async def examine(*, start_engine: bool) -> Report:
     """Look everything up; the engine imports torch meanwhile, which takes some seconds."""
     starting = asyncio.create_task(_engine()) if start_engine else None
     account = await asyncio.to_thread(hub.account)
-    hardware = await asyncio.to_thread(probe.probe, paths.cache_dir())
+    hardware = await asyncio.to_thread(probe.probe, _models())
     ready, trouble = await starting if starting else (None, ())
     if ready:
         hardware = calibration.with_cuda(hardware, ready.gpus)
@@ -109,29 +107,22 @@ async def _engine() -> tuple[Ready | None, tuple[Finding, ...]]:
         await client.close()
 
 
-def _folders() -> tuple[Folder, ...]:
+def _models() -> Path:
+    """Where the hub's models are."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
+    return Path(HF_HUB_CACHE)
+
+
+def _folders() -> tuple[Folder, ...]:
     known = (
-        ("hub models", Path(HF_HUB_CACHE)),
+        ("hub models", _models()),
         ("converted models, facts", paths.cache_dir()),
         ("chats", paths.data_dir()),
         ("settings, themes", paths.config_dir()),
         ("logs", paths.log_dir()),
     )
-    return tuple(Folder(purpose=purpose, path=str(path), free=_free(path)) for purpose, path in known)
-
-
-def _free(path: Path) -> int | None:
-    """Bytes free on the disk where ``path`` lies or would lie."""
-    for place in (path, *path.parents):
-        try:
-            return shutil.disk_usage(place).free
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return None
-    return None
+    return tuple(Folder(purpose=purpose, path=str(path), free=disk.free(path)) for purpose, path in known)
 
 
 def describe(report: Report) -> str:
@@ -144,17 +135,20 @@ def describe(report: Report) -> str:
         "bitsandbytes": software.bitsandbytes or "not installed",
         "rmm": software.rmm or "not installed",
     }
+    versions |= {name: version for name, version in software.packages.items() if name not in versions}
     account = report.account
     who = f"{account.name or 'nobody'} ({account.source or 'no token'})"
     parts = [
         f"llmchat {report.llmchat}, Python {report.python}, {report.platform}",
         "",
         "Machine",
-        *_machine(hardware),
-        f"  {_measured(report)}",
+        *machine.parts(hardware),
+        "",
+        "Measured speeds",
+        *machine.speeds(hardware, report.measured_at),
         "",
         "Packages",
-        *(f"  {name:13} {version}" for name, version in versions.items()),
+        *(f"  {name:18} {version}" for name, version in versions.items()),
         "",
         "Hugging Face hub",
         f"  logged in as {who}" + (f"; {account.note}" if account.note else ""),
@@ -166,43 +160,6 @@ def describe(report: Report) -> str:
         *(_findings(report.findings) or ["  nothing found"]),
     ]
     return "\n".join(parts)
-
-
-def _machine(hardware: HardwareProfile) -> list[str]:
-    limit = f" (limit: {hardware.ram_limit})" if hardware.ram_limit else ""
-    lines = [_gpu(gpu) for gpu in hardware.gpus] or ["  no GPU"]
-    lines.append(
-        f"  RAM    {gib(hardware.ram_available)} of {gib(hardware.ram_total)} available{limit}"
-        + _rate(hardware.ram_bandwidth, ", read at")
-    )
-    products = f", multiplies {hardware.cpu_matmul_16bit / 1e12:.2f} TFLOP/s" if hardware.cpu_matmul_16bit else ""
-    lines.append(f"  CPU    {hardware.cpu or 'unknown'}, {hardware.cores} cores usable{products}")
-    if hardware.disk_free is not None:
-        lines.append(f"  disk   {gib(hardware.disk_free)} free" + _rate(hardware.disk_bandwidth, ", read at"))
-    if hardware.driver:
-        lines.append(f"  driver {hardware.driver}")
-    lines += [f"  {note}" for note in hardware.notes]
-    return lines
-
-
-def _measured(report: Report) -> str:
-    """When, and what is still to come."""
-    if report.measured_at is None:
-        return "speeds not measured yet: the first load does it"
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.measured_at))
-    rest = "" if report.hardware.disk_bandwidth else "; the disk's with the first large model"
-    return f"speeds measured here on {when}{rest}"
-
-
-def _gpu(gpu: Gpu) -> str:
-    free = "unknown" if gpu.free is None else gib(gpu.free)
-    capability = f", compute {gpu.capability[0]}.{gpu.capability[1]}" if gpu.capability else ""
-    rates = _rate(gpu.read_bandwidth, ", memory") + _rate(gpu.link_bandwidth, ", link")
-    return f"  GPU {gpu.index}  {gpu.name}, {free} of {gib(gpu.total)} free{capability}{rates}"
-
-
-def _rate(bandwidth: float | None, label: str) -> str:
-    return f"{label} {bandwidth / 1e9:.1f} GB/s" if bandwidth else ""
 
 
 def _folder_table(folders: tuple[Folder, ...]) -> list[str]:

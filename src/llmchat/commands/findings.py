@@ -16,6 +16,8 @@ LITTLE_DISK = 5 * GIB
 """Bytes free below which the download of even a small model is in doubt."""
 LITTLE_RAM = 2 * GIB
 """Bytes below which torch and a small model get tight: importing torch and transformers takes about 0.5 GiB."""
+LITTLE_PINNED = 4 * GIB
+"""Bytes below which even the layers of a small model cannot wait in pinned RAM."""
 OLDEST_CUDA13 = (7, 5)
 """CUDA 13 has no code for GPUs below this compute capability (CUDA 13.0 release notes)."""
 
@@ -72,6 +74,19 @@ def _gpus(hardware: HardwareProfile, drivers_gpu: bool) -> Iterator[Finding]:
             text=f"torch {software.torch} is a CPU build: the GPUs stay idle.",
             remedy="Install the CUDA build: see GPU set-up in the README (extras cuda12 and cuda13).",
         )
+    if _major(hardware.driver_cuda) < _major(software.torch_cuda or "0") and hardware.driver_cuda:
+        yield Finding(
+            severity="warning",
+            text=f"The driver {hardware.driver} supports CUDA up to {hardware.driver_cuda}; torch is built for "
+            f"{software.torch_cuda} and will not use the GPUs.",
+            remedy="Update the driver, or install the extra cuda12.",
+        )
+    if hardware.pinned_limit is not None and hardware.pinned_limit < LITTLE_PINNED:
+        yield Finding(
+            severity="hint",
+            text=f"About {gib(hardware.pinned_limit)} of RAM can be pinned: weights in RAM reach a GPU slowly.",
+            remedy="On Windows itself more can be pinned than in WSL, on Linux all.",
+        )
     for gpu in hardware.gpus:
         old = gpu.capability is not None and gpu.capability < OLDEST_CUDA13
         if old and (software.torch_cuda or "").startswith("13"):
@@ -80,8 +95,14 @@ def _gpus(hardware: HardwareProfile, drivers_gpu: bool) -> Iterator[Finding]:
                 text=f"GPU {gpu.index} {gpu.name} is older than what CUDA {software.torch_cuda} supports.",
                 remedy="Install the extra cuda12.",
             )
-        if gpu.free is None:
+        if gpu.free is None and gpu.managed != "integrated":
             yield Finding(severity="hint", text=f"GPU {gpu.index} does not tell how much memory is free.")
+
+
+def _major(version: str) -> int:
+    """13 of ``13.0``; 0 where it is not known."""
+    number = version.partition(".")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _room(hardware: HardwareProfile) -> Iterator[Finding]:
