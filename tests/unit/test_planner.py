@@ -255,9 +255,9 @@ def test_a_plan_that_moves_nothing_comes_last_and_says_so_first(hardware: str, s
     assert plans.index(found) > max(resident)
 
 
-def test_a_disk_offload_without_disk_comes_after_ram_offload() -> None:
+def test_a_disk_offload_without_disk_comes_last() -> None:
     request = Request(gpu_budget={0: int(7.5 * GIB)})
     plans = rank(model(LLAMA_8B), machine("h200"), request).plans
     found = next(plan for plan in plans if plan.strategy == "disk-offload")
-    assert found.because[0].startswith("nothing lies on disk: the same as ram-offload")
+    assert "nothing lies on disk" in found.because[0]
     assert plans[-1] == found

@@ -13,7 +13,7 @@ from llmchat.domain.plan import Ranking, Request
 from llmchat.domain.planner import rank
 
 GOLDEN = DATA / "golden_plans.txt"
-HEAD = f"{'model':27} {'machine':16} {'best plan':22} {'tok/s':>7}  GiB per device"
+HEAD = f"{'model':30} {'machine':16} {'best plan':36} {'tok/s':>7}  GiB per device"
 
 
 def table() -> list[str]:
@@ -26,9 +26,9 @@ def table() -> list[str]:
 def _line(facts: str, name: str, ranking: Ranking) -> str:
     best = ranking.best
     if best is None:
-        return f"{facts:27} {name:16} -"
+        return f"{facts:30} {name:16} -  {ranking.why}"
     held = "  ".join(f"{device} {in_gib(account.engine):.1f}" for device, account in best.devices.items())
-    return f"{facts:27} {name:16} {best.label:22} {best.tokens_per_second:7.3g}  {held}"
+    return f"{facts:30} {name:16} {best.label:36} {best.tokens_per_second:7.3g}  {held}"
 
 
 def test_golden_plans() -> None:

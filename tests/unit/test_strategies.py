@@ -138,7 +138,7 @@ class TestMultiGpu:
 
     def test_tied_head_lies_with_the_embedding(self) -> None:
         plan = planned("multi-gpu", model(GEMMA_27B), machine("uneven-80-48-12"))
-        assert plan.placement["lm_head"] == plan.placement["model.embed_tokens"]
+        assert plan.placement["lm_head"] == plan.placement["model.language_model.embed_tokens"]
 
     def test_balances_equal_gpus(self) -> None:
         plan = planned("multi-gpu", model(LLAMA_8B), machine("p3.8xlarge"))

@@ -71,7 +71,7 @@ class _Inquiry:
         kv = self.request.kv or "device"
         return Case(
             held.model, self.hardware, self.request, precision, self.context, kv, remarks=held.remarks,
-            problem=held.problem, remedy=held.remedy,
+            problem=held.problem, remedy=held.remedy, gpu_only=held.gpu_only,
         )  # fmt: skip
 
     def _answers(self, strategy: Strategy, case: Case, elsewhere: Sequence[Case]) -> Iterator[Proposal]:

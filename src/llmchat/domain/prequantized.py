@@ -204,6 +204,11 @@ def resolve(model: ModelFacts, hardware: HardwareProfile, on_gpu: bool) -> Resol
     return Resolution(model=held, remarks=(remark,), gpu_only=rule.gpu_only and on_gpu)
 
 
+def stored_bytes(model: ModelFacts) -> int:
+    """Bytes of all weights as the checkpoint keeps them."""
+    return sum(module.bytes if module.stored is None else module.stored for module in model.modules)
+
+
 def _problem(rule: Rule, model: ModelFacts, hardware: HardwareProfile, on_gpu: bool) -> tuple[str, str]:
     """Why loading would fail, and what to do; both empty when it would not."""
     other = "Choose another copy of the model."
@@ -248,7 +253,7 @@ def _cannot_run(rule: Rule, hardware: HardwareProfile, on_gpu: bool) -> tuple[st
 
 
 def _expansion(rule: Rule, model: ModelFacts, reason: str) -> str:
-    stored = sum(_stored(module) for module in model.modules)
+    stored = stored_bytes(model)
     from_to = f" from {gib(stored)} to {gib(model.weight_bytes)}" if stored < model.weight_bytes else ""
     return f"expanded{from_to}: {reason}"
 
@@ -266,10 +271,6 @@ def _as_stored(module: Module) -> Module:
         linear_params=0,
         linear_bytes=0,
     )
-
-
-def _stored(module: Module) -> int:
-    return module.bytes if module.stored is None else module.stored
 
 
 def _lacking(rule: Rule, doing: str, missing: list[Package]) -> tuple[str, str]:

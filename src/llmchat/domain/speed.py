@@ -58,14 +58,14 @@ class Overflow:
     weights: int
     """Of the whole model, the overflow included."""
 
-    def seconds(self, bandwidth: float) -> float:
-        """By which a pass over the weights takes longer than at the GPU's own ``bandwidth``. On PCIe the scan
-        evicts what it needs next: everything is paged in anew each time."""
+    def seconds(self, bandwidth: float, share: float) -> float:
+        """By which a pass that touches ``share`` of the weights (of experts those that are chosen) takes longer
+        than at the GPU's own ``bandwidth``. On PCIe the scan evicts what it needs next: all is paged in anew."""
         if self.bytes == 0:
             return 0.0
         if self.gpu.managed == "coherent":
-            return max(0.0, self.bytes / rates.C2C_BANDWIDTH - self.bytes / bandwidth)
-        return self.weights / min(self.gpu.link_bandwidth or PAGING_BANDWIDTH, PAGING_BANDWIDTH)
+            return share * max(0.0, self.bytes / rates.C2C_BANDWIDTH - self.bytes / bandwidth)
+        return share * self.weights / min(self.gpu.link_bandwidth or PAGING_BANDWIDTH, PAGING_BANDWIDTH)
 
 
 @dataclass
@@ -102,6 +102,9 @@ class _Passes:
         self.cpu = CpuRates(held.model, held.hardware, held.precision, PROMPT)
         self.disk = rates.disk(held.hardware)
         self.on_gpu = held.main_device != CPU
+        touched = sum(min(module.bytes, module.active_bytes) for module in held.model.modules)
+        self.active_share = touched / max(1, held.model.weight_bytes)
+        """Of the weights, what one token reads."""
 
     def seconds(self, launches: float, context: int, prefill: bool = False) -> float:
         """Of one pass: of a token after ``context`` others, or of a prompt of PROMPT tokens."""
@@ -109,7 +112,8 @@ class _Passes:
         for module in self.held.model.modules:
             self._add(module, self.held.placement[module.name], prefill, context, spent)
         if self.held.overflow:
-            spent.gpu += self.held.overflow.seconds(self.gpus[self.held.main_device][1])
+            bandwidth = self.gpus[self.held.main_device][1]
+            spent.gpu += self.held.overflow.seconds(bandwidth, 1.0 if prefill else self.active_share)
         return spent.total(launches, self.on_gpu)
 
     def _add(self, module: Module, device: str, prefill: bool, context: int, spent: _Pass) -> None:

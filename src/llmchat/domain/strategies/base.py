@@ -31,6 +31,8 @@ class Case:
     problem: str = ""
     """Why the checkpoint cannot be loaded here at all, in one sentence; empty when it can."""
     remedy: str = ""
+    gpu_only: bool = False
+    """The checkpoint's format does not allow parts of it in RAM or on disk."""
 
     @cached_property
     def blocks(self) -> blocks.Blocks:

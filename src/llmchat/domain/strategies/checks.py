@@ -82,7 +82,14 @@ def not_quantizable(case: Case, strategy: str) -> Refusal | None:
 
 
 def not_offloadable(case: Case, strategy: str) -> Refusal | None:
-    """Refuses a quantized precision where modules leave their device."""
+    """Refuses quantized weights where modules leave their device and their format does not allow it."""
+    if case.gpu_only:
+        return refused(
+            case,
+            strategy,
+            f"{case.model.prequantized} weights cannot lie partly in RAM or on disk: transformers refuses it.",
+            "Hold them on GPUs, or choose a checkpoint that is not quantized.",
+        )
     if case.precision is Precision.PUBLISHED:
         return None
     return refused(

@@ -33,11 +33,12 @@ def propose(case: Case) -> Proposal:
         return refusal
     if checks.no_gpu(case, NAME):
         return _without_gpu(case)
-    found = _with_gpu(case)
-    if isinstance(found, Plan):
-        return found
-    alone = _without_gpu(case)
-    return alone if isinstance(alone, Plan) or alone.missing < found.missing else found
+    found, alone = _with_gpu(case), _without_gpu(case)
+    if isinstance(found, Plan) and isinstance(alone, Plan):
+        return max(found, alone, key=lambda plan: plan.pace)
+    if isinstance(found, Refusal) and isinstance(alone, Refusal):
+        return min(found, alone, key=lambda refusal: refusal.missing)
+    return found if isinstance(found, Plan) else alone
 
 
 def _with_gpu(case: Case) -> Plan | Refusal:

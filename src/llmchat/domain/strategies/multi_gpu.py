@@ -55,13 +55,11 @@ def _too_few(case: Case) -> Refusal | None:
 
 def _spread_out(case: Case, usable: Sequence[Room]) -> Plan | None:
     sums = fill.prefix([layer.size for layer in case.blocks.layers])
-    best = rooms.by_speed(usable)
+    best = rooms.best(usable)
     for count in range(2, len(best) + 1):
-        chosen = best[:count]
+        chosen = rooms.by_speed(best[:count])
         if sum(room.room for room in chosen) < case.blocks.size:
             continue
-        if _alike(chosen):
-            chosen.sort(key=lambda room: room.gpu.index)
         found = _spread(case, sums, chosen)
         if found and _alike(chosen):
             found = _balanced(case, sums, chosen, found)
@@ -148,7 +146,7 @@ def _short(case: Case, usable: Sequence[Room]) -> Refusal:
         return _all_short(case)
     amounts = []
     for grown in case.gpus:
-        chosen = sorted({*usable, grown}, key=lambda room: room.gpu.index)
+        chosen = rooms.by_speed({*usable, grown})
         amount = _missing(case, chosen, chosen.index(grown)) if len(chosen) > 1 else None
         if amount is not None:
             amounts.append((max(amount, _largest(case) - grown.room), grown.gpu.index, grown.device))

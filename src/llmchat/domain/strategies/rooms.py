@@ -67,7 +67,13 @@ def gpus(hardware: HardwareProfile, request: Request, precision: Precision, tran
 
 
 def by_speed(found: Iterable[Room]) -> list[Room]:
-    """In the order in which they are best filled: as the person prefers them, the fastest, the roomiest first."""
+    """In the order in which they are filled: as the person prefers them, the fastest first. The room they have is
+    no matter here: an order that changed with it would make a refusal's shortfall untrue."""
+    return sorted(found, key=lambda room: (room.preference, -room.bandwidth, room.gpu.index))
+
+
+def best(found: Iterable[Room]) -> list[Room]:
+    """In the order in which they are chosen: of equals the roomiest, so that few will do."""
     return sorted(found, key=lambda room: (room.preference, -room.bandwidth, -room.room, room.gpu.index))
 
 
