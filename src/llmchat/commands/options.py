@@ -52,6 +52,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
+    config: Path | None = None
+    """A config.json, or its folder, to plan for in place of a model."""
     hardware: HardwareProfile | None = None
     fake: Path | None = None
     json: bool = False
@@ -91,7 +93,25 @@ def parse(argv: Sequence[str]) -> Options:
             f"The command {found['model']} stands after options.",
             f"Write it first: llmchat {found['model']} ... (a model folder of that name is ./{found['model']}).",
         )
+    if command == "plan":
+        _one_model(found)
     return _options(command, found)
+
+
+def _one_model(found: dict[str, Any]) -> None:
+    """``plan`` is about a model or about a config."""
+    if (found["model"] is None) == (found["config"] is None):
+        raise UsageError(
+            "Wrong usage",
+            "Give either a MODEL or --config FILE.",
+            "As in: llmchat plan smollm2, or llmchat plan --config config.json.",
+        )
+    if found["config"] is not None and found["fake"] is not None:
+        raise UsageError(
+            "Wrong usage",
+            "The fake engine cannot read --config.",
+            "Leave out --fake-engine; --hardware FILE.json plans for another machine.",
+        )
 
 
 def _options(command: Command, found: dict[str, Any]) -> Options:
@@ -264,15 +284,22 @@ def _ask() -> Parser:
 def _plan() -> Parser:
     parser = _parser(
         "llmchat plan",
-        "llmchat plan MODEL [options]",
+        "llmchat plan MODEL [options]\n       llmchat plan --config FILE [options]",
         "Every strategy at every precision: what fits, the memory it takes, how fast it should\n"
         "answer, and what is missing where it does not fit. Loads nothing; of a hub model only\n"
         "the small files are fetched.",
         "  llmchat plan meta-llama/Llama-3.1-70B-Instruct --context 32768\n"
         "  llmchat plan smollm2 --gpu-budget 0=8GiB --json | jq .best\n"
-        "  llmchat plan smollm2 --hardware other-machine.json",
+        "  llmchat plan smollm2 --hardware other-machine.json\n"
+        "  llmchat plan --config downloads/config.json",
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument("model", nargs="?", metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="in place of MODEL: the config.json of a model that is gated or out of reach, or its folder",
+    )
     parser.add_argument("--json", action="store_true", help="the whole ranking as one JSON object")
     parser.add_argument(
         "--hardware",

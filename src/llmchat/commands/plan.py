@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 from llmchat.commands import words
@@ -14,7 +15,9 @@ from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import CPU, DISK, cuda, gib
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan, Proposal, Ranking, Refusal
+from llmchat.domain.prequantized import stored_bytes
 from llmchat.domain.words import amount, at, place
+from llmchat.session.models import configs
 from llmchat.session.preparing import unfit
 from llmchat.session.state import SessionState
 
@@ -33,11 +36,11 @@ def run(options: Options) -> int:
 
 
 async def _rank(options: Options) -> SessionState:
-    assert options.model is not None
+    model = options.model or str(configs.keep(options.config or Path()))
     async with running(session_options(options, autoload=False, keep=False)) as session:
         with Progress() as progress:
             session.subscribe(progress.show)
-            session.open(options.model)
+            session.open(model)
             await session.wait_ranking()
             return session.state
 
@@ -53,6 +56,7 @@ def report(ranking: Ranking, facts: ModelFacts, hardware: HardwareProfile) -> di
             "dtype": facts.dtype,
             "weight_bytes": facts.weight_bytes,
             "max_context": facts.max_context,
+            "unknown": facts.unknown,
         },
         "hardware": hardware,
         "best": ranking.best,
@@ -78,8 +82,8 @@ def describe(ranking: Ranking, facts: ModelFacts, hardware: HardwareProfile) -> 
     ]
     rows = [_row(proposal, ranking.best, devices) for proposal in ranking.proposals]
     parts = [
-        f"{facts.id}: {facts.architecture}, {facts.parameters / 1e9:.2f} billion parameters, "
-        f"{gib(facts.weight_bytes)} as published ({facts.dtype})",
+        f"{facts.id}: {facts.architecture}, {facts.parameters / 1e9:.2f} billion parameters, " + _size(facts),
+        *(f"  not known: {text}" for text in facts.unknown),
         *_machine(hardware),
         "",
         words.table(heads, rows, left=3),
@@ -90,6 +94,14 @@ def describe(ranking: Ranking, facts: ModelFacts, hardware: HardwareProfile) -> 
     if ranking.best:
         parts += [f"  - {reason}" for reason in ranking.best.because]
     return "\n".join(parts)
+
+
+def _size(facts: ModelFacts) -> str:
+    """Of the weights, as published."""
+    plain = f"{gib(facts.weight_bytes)} {{}} ({facts.dtype})"
+    if facts.prequantized is None:
+        return plain.format("as published")
+    return f"{gib(stored_bytes(facts))} as published ({facts.prequantized}), {plain.format('expanded')}"
 
 
 def _row(proposal: Proposal, best: Plan | None, devices: list[str]) -> list[str]:

@@ -60,13 +60,17 @@ class Preparer:
         return await in_thread(catalog.resolve, model, revision)
 
     async def open(self, ref: ModelRef) -> Opened:
-        """Fetch, convert or check what describes the model, and get its facts."""
+        """Fetch, convert or check what describes the model, and get its facts. The weights need not be here."""
+        lacking = ""
         if ref.kind == "embedded":
             folder, complete = await self._embedded(), True
         elif ref.kind == "local":
-            folder, complete = Path(ref.id).expanduser().resolve(), True
+            folder = Path(ref.id).expanduser().resolve()
             self._tell("Checking the folder")
-            await self._check(folder)
+            lacking = await in_thread(_lacking, folder)
+            complete = not lacking
+        elif ref.kind == "config":
+            folder, complete = Path(ref.id), False
         elif self._fake:
             folder, complete = Path(ref.id), True
         else:
@@ -78,12 +82,23 @@ class Preparer:
             facts = (await self._engine.run(command, Inspected, self.progress)).facts
             if not self._fake:
                 await in_thread(facts_cache.save, folder, facts)
+        if lacking:
+            facts = msgspec.structs.replace(facts, unknown=(*facts.unknown, f"weights that are whole: {lacking}"))
         return Opened(ref=ref, folder=folder, facts=facts, complete=complete)
 
     async def fetch_weights(self, opened: Opened) -> Opened:
         """Download what is missing. Raises the hub's errors, StorageError for a full disk."""
         if opened.complete:
             return opened
+        if opened.ref.kind == "config":
+            raise ModelError(
+                "Only the config is here",
+                f"{opened.ref.title} was planned from its config.json; there are no weights to load.",
+                "Open the model by its hub id or its folder.",
+            )
+        if opened.ref.kind == "local":
+            await self._check(opened.folder)
+            return msgspec.structs.replace(opened, complete=True)
         from llmchat.session import hub
 
         stage = f"Downloading {opened.ref.title}"
@@ -133,6 +148,22 @@ class Preparer:
         from llmchat.session.models import catalog
 
         await in_thread(catalog.check_folder, folder)
+
+
+def _lacking(folder: Path) -> str:
+    """What keeps the weights in a local folder from being loaded; empty when they are whole.
+
+    Raises ModelError for a folder that is not a model's.
+    """
+    from llmchat.session.models import catalog
+    from llmchat.session.models.folder import read_config
+
+    read_config(folder)
+    try:
+        catalog.check_folder(folder)
+    except ModelError as error:
+        return error.message.rstrip(".")
+    return ""
 
 
 async def rank(

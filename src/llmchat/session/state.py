@@ -34,7 +34,8 @@ class Phase(StrEnum):
 class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
     """A model that can be opened."""
 
-    kind: Literal["embedded", "local", "hub"]
+    kind: Literal["embedded", "local", "hub", "config"]
+    """``config``: only its config.json is at hand: it can be planned for, and not loaded."""
     id: str
     """Hub id, folder path, or ``smollm2`` for the embedded default."""
     revision: str = ""
@@ -52,7 +53,7 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """As turns and heads say it: the embedded model by its own name, any other by its id."""
-        return EMBEDDED_TITLE if self.kind == "embedded" else self.id
+        return self.title if self.kind in ("embedded", "config") else self.id
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

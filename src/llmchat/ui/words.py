@@ -170,7 +170,7 @@ def _round(tokens: int) -> str:
 
 def where(model: ModelRef) -> str:
     """A model's place, for the picker."""
-    return {"embedded": "built in", "local": "folder", "hub": "hub"}[model.kind]
+    return {"embedded": "built in", "local": "folder", "hub": "hub", "config": "config"}[model.kind]
 
 
 def machine(hardware: HardwareProfile | None) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from llmchat.errors import ModelError, UsageError
 from llmchat.session import paths
+from llmchat.session.models import configs
 from llmchat.session.models.folder import CONFIG, check_folder, read_config, weight_files
 from llmchat.session.models.hubcache import Cached, cached_models, snapshot
 from llmchat.session.state import ModelRef
@@ -124,6 +125,8 @@ def _folder(folder: Path) -> ModelRef:
             "Not a folder", f"{folder} is a file. {hint}A model is a folder with config.json.", "Give the folder."
         )
     read_config(folder)
+    if configs.is_kept(folder):
+        return ModelRef(kind="config", id=str(folder), present=False, note="only its config")
     size, complete = _weights(folder)
     return ModelRef(
         kind="local",
