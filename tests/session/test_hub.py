@@ -26,7 +26,7 @@ INDEX = json.dumps(
     {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
 )
 DESCRIPTION = {
-    "config.json": b'{"architectures": ["LlamaForCausalLM"]}',
+    "config.json": b'{"architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16"}',
     "tokenizer.json": b"{}",
     "tokenizer_config.json": b"{}",
     "chat_template.jinja": b"{{ messages }}",

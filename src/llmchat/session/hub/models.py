@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ import msgspec
 
 from llmchat.domain.memory import gib
 from llmchat.errors import ModelError, OfflineError, StorageError
+from llmchat.session.hub import headers
 from llmchat.session.hub.client import SECONDS, api, translated
 from llmchat.session.hub.transfer import transfer
 from llmchat.session.models.folder import CONFIG, INDEX, SINGLE, weight_files
@@ -40,16 +42,21 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fetch_config(model_id: str, revision: str) -> Path:
-    """Get what describes the model (config, tokenizer, chat template, index of weights); returns its folder.
+    """Get what describes the model (config, tokenizer, chat template, index of weights, and the headers of weights
+    that the config does not tell the size of); returns its folder.
 
     Without the hub, what is on this disk does.
     """
     try:
-        return _described(_listing(model_id, revision))
+        listing = _listing(model_id, revision)
+        folder = _described(listing)
+        with contextlib.suppress(ModelError):
+            headers.fetch(model_id, listing.commit, folder, _weights(listing, folder))
+        return folder
     except OfflineError:
-        folder = snapshot(model_id, revision)
-        if folder is not None and (folder / CONFIG).is_file():
-            return folder
+        kept = snapshot(model_id, revision)
+        if kept is not None and (kept / CONFIG).is_file():
+            return kept
         raise
 
 

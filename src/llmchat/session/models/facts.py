@@ -22,6 +22,7 @@ _DESCRIBING = (
     "chat_template.jinja",
     "chat_template.json",
     "model.safetensors.index.json",
+    "model.safetensors.headers.json",
 )
 _MAX_HEADER = 100 * 2**20
 """Bytes; the format's own limit for the JSON header of a safetensors file."""
