@@ -8,7 +8,7 @@ import json
 import msgspec
 import pytest
 
-from llmchat.commands import ask, plan, words
+from llmchat.commands import ask, plan, plan_text, words
 from llmchat.commands.findings import look
 from llmchat.commands.options import DEFAULT_MACHINE
 from llmchat.commands.stream import Progress, Stream
@@ -82,25 +82,27 @@ def answered(**changes: object) -> tuple[SessionState, Turn]:
 
 
 def test_the_plan_table_says_what_fits_and_what_is_missing() -> None:
-    lines = plan.describe(RANKING, FACTS, MACHINE).splitlines()
-    head = next(line for line in lines if "strategy" in line)
+    lines = plan_text.describe(RANKING, FACTS, MACHINE).splitlines()
+    head = next(line for line in lines if "tok/s" in line)
     best = next(line for line in lines if line.startswith("*"))
-    assert best.split() == "* ram-offload 4bit 12.3 0.5 11.5 - - - 5.0 - 8192 best".split()  # noqa: SIM905
-    for column in ("tok/s", "GPU 0", "RAM", "disk", "context"):
+    assert best.split() == "* ram-offload · 4bit 12.3 12.3 0.5 11.5 5.0 best".split()  # noqa: SIM905
+    for column in ("tok/s", "full", "GPU 0", "RAM"):
         end = head.index(column) + len(column)
         assert best[end - 1] != " " and best[end : end + 1] in (" ", ""), f"{column} is not aligned"
-    refused = [line for line in lines if "no: " in line]
-    assert refused[0].endswith("no: 3.0 GiB short on GPU 0") and refused[1].endswith("no: There is no RMM.")
+    assert "GPU 1" not in head, "nothing would lie there"
     assert "8.03 billion parameters, 15.0 GiB as published" in lines[0]
-    assert lines[-2:] == ["The only one that fits.", "  - It fits."]
+    why = lines.index("The only one that fits.")
+    assert lines[why + 1] == "  - It fits."
+    refused = [line.split(maxsplit=2) for line in lines[lines.index("Not possible:") + 2 :]]
+    assert [row[2] for row in refused] == ["3.0 GiB short on GPU 0", "There is no RMM"]
 
 
 def test_a_machine_without_gpus_has_no_gpu_columns() -> None:
     machine = HardwareProfile(ram_total=8 * GIB, ram_available=4 * GIB)
-    text = plan.describe(RANKING, FACTS, machine)
+    text = plan_text.describe(RANKING, FACTS, machine)
     assert "  no GPU\n  RAM    4.0 GiB of 8.0 GiB free" in text
-    head = next(line for line in text.splitlines() if "strategy" in line)
-    assert "GPU 0" not in head
+    head = next(line for line in text.splitlines() if "tok/s" in line)
+    assert "GPU" not in head
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def _one_model(found: dict[str, Any]) -> None:
 def _options(command: Command, found: dict[str, Any]) -> Options:
     request = {
         name: found.pop(name)
-        for name in ("context", "strategy", "precision", "ram_budget")
+        for name in ("context", "strategy", "precision", "kv", "gpus", "ram_budget")
         if found.get(name) is not None
     }
     budgets = values.gpu_budgets(found.pop("gpu_budget", None) or ())
@@ -172,6 +172,18 @@ def _add_holding(parser: Parser) -> None:
         metavar="TOKENS",
         type=partial(values.whole, option="--context"),
         help="room for the conversation (default: the model's, at most 8192)",
+    )
+    add(
+        "--kv",
+        metavar="WHERE",
+        type=values.kv,
+        help="the KV cache: device (with its layers), 8bit (there, in 8 bit) or ram (default: device if it fits)",
+    )
+    add(
+        "--gpus",
+        metavar="N,N",
+        type=values.gpus,
+        help="use only these GPUs, the first ones first, as 1,0",
     )
     add(
         "--gpu-budget",

@@ -11,7 +11,7 @@ from typing import get_args
 import msgspec
 
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.plan import Precision, Prefer
+from llmchat.domain.plan import Kv, Precision, Prefer
 from llmchat.domain.strategies import ALL
 from llmchat.errors import UsageError
 
@@ -83,6 +83,20 @@ def strategy(text: str) -> str:
 
 def precision(text: str) -> Precision:
     return Precision(one_of(text, [str(p) for p in Precision], "--precision", "precision"))
+
+
+def kv(text: str) -> str:
+    return one_of(text, get_args(Kv), "--kv", "place for the KV cache")
+
+
+def gpus(text: str) -> tuple[int, ...]:
+    """GPU indices in ``1,0``. Raises UsageError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
+        raise UsageError(
+            "Not a list of GPUs", f"--gpus: {text!r} does not name each GPU once.", "Write it like 0,1."
+        )
+    return tuple(int(part) for part in parts)
 
 
 def prefer(text: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from llmchat.domain import families
 from llmchat.domain.memory import CPU, GIB, cuda
 from llmchat.domain.plan import Plan, Precision, Request
+from llmchat.domain.precision import ORDER
 from llmchat.domain.ranking import ordered
 from llmchat.domain.strategies import checks, multi_gpu, single_gpu
 from llmchat.domain.strategies.base import Case
@@ -17,19 +18,22 @@ OFFERED = (Precision.PUBLISHED, Precision.INT4)
 
 
 def sentences(case: Case, best: Plan | None, request: Request) -> tuple[str, ...]:
-    """``case``: weights as published. Empty where the best plan holds those on GPUs and reads comfortably."""
+    """``case``: weights as published. Empty where nothing better is to be had: those fit on GPUs, or the person is
+    content with the CPU at a comfortable speed."""
     comfortable = best is not None and best.pace >= request.comfortable
-    on_gpus = best is not None and best.runner == "resident" and best.main_device != CPU
     found = []
-    if not comfortable or (best and best.precision is not Precision.PUBLISHED and not request.precision):
-        found += [] if on_gpus and best and best.precision is Precision.PUBLISHED else _hardware(case)
+    if not (comfortable and best and best.main_device == CPU):
+        better = [one for one in _cases(case) if _is_better(one.precision, best)]
+        found += [*_one_gpu(better), *_more_gpus(better)]
     if not comfortable:
         found += _smaller(case)
     return tuple(found)
 
 
-def _hardware(case: Case) -> list[str]:
-    return [*_one_gpu(case), *_more_gpus(case)]
+def _is_better(precision: Precision, best: Plan | None) -> bool:
+    """Whether to hold it on GPUs in this precision would be more than the best plan does."""
+    on_gpus = best is not None and best.runner == "resident" and best.main_device != CPU
+    return not on_gpus or best is None or ORDER.index(precision) < ORDER.index(best.precision)
 
 
 def _cases(case: Case) -> Iterator[Case]:
@@ -39,15 +43,15 @@ def _cases(case: Case) -> Iterator[Case]:
             yield one
 
 
-def _one_gpu(case: Case) -> Iterator[str]:
-    sizes = [f"{-(-single_gpu.enough(c) // GIB)} GiB free {PRECISIONS[c.precision]}" for c in _cases(case)]
+def _one_gpu(cases: Sequence[Case]) -> Iterator[str]:
+    sizes = [f"{-(-single_gpu.enough(case) // GIB)} GiB free {PRECISIONS[case.precision]}" for case in cases]
     if sizes:
-        yield f"One GPU would hold it with {', with '.join(sizes)} (context {case.context:,})."
+        yield f"One GPU would hold it with {', with '.join(sizes)} (context {cases[0].context:,})."
 
 
-def _more_gpus(case: Case) -> Iterator[str]:
+def _more_gpus(cases: Sequence[Case]) -> Iterator[str]:
     words = []
-    for one in _cases(case):
+    for one in cases:
         found = multi_gpu.more_that_are_enough(one)
         if found and found[0]:
             more, like = found

@@ -42,6 +42,7 @@ PICKER: list[Binding] = [
 SWITCHER: list[Binding] = [
     Binding("p", "prefer", "Preference", id="switcher.prefer"),
     Binding("c", "context", "Context", id="switcher.context"),
+    Binding("k", "kv", "KV cache", id="switcher.kv"),
 ]
 PROBLEM: list[Binding] = [
     Binding("enter", "cancel", "Close", id="problem.close", priority=True),

@@ -14,7 +14,8 @@ from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import DataTable, Static
 
-from llmchat.domain.plan import Plan, Prefer, Ranking, Request
+from llmchat.domain.plan import Kv, Plan, Prefer, Ranking, Request
+from llmchat.domain.words import KV_CACHES
 from llmchat.session.controller import Session
 from llmchat.session.state import Phase, SessionState
 from llmchat.ui import keys
@@ -27,6 +28,7 @@ from llmchat.ui.widgets.proposals import Row, cells, columns, detail, rows
 from llmchat.ui.words import printable
 
 PREFERENCES: tuple[Prefer, ...] = ("balanced", "quality", "speed")
+KV_CHOICES: tuple[Kv | None, ...] = (None, "device", "8bit", "ram")
 
 
 class SwitcherScreen(StateView, Dialog[Plan]):
@@ -35,7 +37,14 @@ class SwitcherScreen(StateView, Dialog[Plan]):
     CSS_PATH = "switcher.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.SWITCHER]
     HEADING = "Strategies"
-    HINTS = (("Enter", "load"), ("↑↓", "choose"), ("p", "prefer"), ("c", "context"), ("Esc", "close"))
+    HINTS = (
+        ("Enter", "load"),
+        ("↑↓", "choose"),
+        ("p", "prefer"),
+        ("c", "context"),
+        ("k", "KV cache"),
+        ("Esc", "close"),
+    )
 
     def __init__(self, session: Session, request: Request) -> None:
         super().__init__(session)
@@ -90,6 +99,8 @@ class SwitcherScreen(StateView, Dialog[Plan]):
         context = next((p.context for p in ranking.proposals), 0)
         name = printable(state.model.title) if state.model else ""
         facts = f"prefer {self._request.prefer} {DOT} context {context:,}"
+        if self._request.kv:
+            facts += f" {DOT} KV cache {KV_CACHES[self._request.kv]}"
         return Content.assemble((name, "bold"), (f"  {facts}\n", MUTED), ranking.why)
 
     @on(DataTable.RowHighlighted)
@@ -100,7 +111,8 @@ class SwitcherScreen(StateView, Dialog[Plan]):
         if row is None:
             return
         words = self.query_one("#words", Static)
-        words.update(detail(row, words.size.width or self.size.width - 7))
+        enough = self._ranking.enough if self._ranking else ()
+        words.update(detail(row, words.size.width or self.size.width - 7, enough))
         self.query_one("#detail", VerticalScroll).scroll_home(animate=False)
         if isinstance(proposal, Plan):
             view.hardware, view.plan = self.session.state.hardware, proposal
@@ -122,6 +134,11 @@ class SwitcherScreen(StateView, Dialog[Plan]):
     def action_prefer(self) -> None:
         following = PREFERENCES[(PREFERENCES.index(self._request.prefer) + 1) % len(PREFERENCES)]
         self._replan(msgspec.structs.replace(self._request, prefer=following))
+
+    def action_kv(self) -> None:
+        """Where the KV cache fits, with the layers, in 8 bit, in RAM; and round again."""
+        following = KV_CHOICES[(KV_CHOICES.index(self._request.kv) + 1) % len(KV_CHOICES)]
+        self._replan(msgspec.structs.replace(self._request, kv=following))
 
     def action_context(self) -> None:
         facts = self.session.state.facts
@@ -147,8 +164,9 @@ class SwitcherScreen(StateView, Dialog[Plan]):
 
 def same(plan: Plan, other: Plan | None) -> bool:
     """The same way of holding the model, whatever the numbers of free memory were."""
-    return other is not None and (plan.strategy, plan.precision, plan.context) == (
+    return other is not None and (plan.strategy, plan.precision, plan.kv, plan.context) == (
         other.strategy,
         other.precision,
+        other.kv,
         other.context,
     )

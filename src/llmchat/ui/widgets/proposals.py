@@ -10,13 +10,14 @@ from typing import Literal
 from textual.content import Content
 
 from llmchat.domain.memory import CPU, DISK, GIB, Account, cuda_index
-from llmchat.domain.plan import Plan, Precision, Proposal, Refusal
+from llmchat.domain.plan import Kv, Plan, Precision, Proposal, Refusal
 from llmchat.ui.bars import BEST, DOT, LOADED
 from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.words import device_name, duration, number, speed
 
-Name = Literal["mark", "strategy", "precision", "gpus", "ram", "disk", "speed", "context", "verdict"]
+Name = Literal["mark", "strategy", "precision", "kv", "gpus", "ram", "disk", "speed", "context", "verdict"]
 
+KV: dict[Kv, str] = {"device": "", "8bit": "8 bit", "ram": "in RAM"}
 VERDICT = 12
 """Least cells of the verdict."""
 
@@ -60,6 +61,7 @@ def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
         Column("mark", "", 2),
         Column("strategy", "Strategy", 17),
         Column("precision", "Weights", 11),
+        Column("kv", "KV cache", 10),
         Column("gpus", "GiB on GPUs", max(13, min(20, gpus + 2)), right=True),
         Column("ram", "RAM", 7, right=True),
         Column("disk", "Disk", 7, right=True),
@@ -69,6 +71,8 @@ def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
     ]
     if not gpus:
         found = [column for column in found if column.name != "gpus"]
+    if all(proposal.kv == "device" for proposal in proposals):
+        found = [column for column in found if column.name != "kv"]
     optional: list[Name] = ["context", "disk"]
     while sum(column.width for column in found) > width and optional:
         leave = optional.pop(0)
@@ -104,6 +108,7 @@ def _plan_texts(plan: Plan, comfortable: float) -> dict[Name, str]:
     return {
         "strategy": plan.strategy,
         "precision": precision(plan.precision),
+        "kv": KV[plan.kv],
         "gpus": per_gpu(plan),
         "ram": _held(plan.devices.get(CPU)),
         "disk": _held(plan.devices.get(DISK)),
@@ -150,19 +155,23 @@ def _held(account: Account | None) -> str:
     return number(account.engine) if account and account.engine else ""
 
 
-def detail(row: Row, width: int) -> Content:
-    """Why, in words, for the row under the cursor."""
+def detail(row: Row, width: int, enough: Sequence[str] = ()) -> Content:
+    """Why, in words, for the row under the cursor. ``enough``: what would do better than this machine."""
     proposal = row[0]
     if isinstance(proposal, Plan):
         head = f"first token of a 512-token prompt after {_first(proposal.time_to_first_token)}"
         title = Content.assemble((proposal.label, "bold $primary"), (f"  {head}", MUTED))
-        return Content("\n").join([title, *_items(proposal.because, width)])
+        lines = [title, *([Content(proposal.why_not)] if proposal.why_not else [])]
+        lines += _items(proposal.because, width)
+        if enough and not proposal.why_not:
+            lines += [Content.styled("What would do better:", MUTED), *_items(enough, width)]
+        return Content("\n").join(lines)
     short = f"  {number(proposal.missing)} GiB short" if proposal.missing else ""
     on = f" on {device_name(proposal.device)}" if proposal.device and proposal.missing else ""
     title = Content.assemble((f"{proposal.strategy} {DOT} {precisions(row)}", "bold"), (short + on, "$error"))
     lines = [title, Content(proposal.reason)]
     if proposal.remedies:
-        lines += [Content.styled("What would help:", MUTED), *_items(proposal.remedies, width)]
+        lines += [Content.styled("What would help:", MUTED), *_items((*proposal.remedies, *enough), width)]
     return Content("\n").join(lines)
 
 
