@@ -229,4 +229,5 @@ def test_account(tiny: Path, tiny_facts: ModelFacts, make_plan: MakePlan) -> Non
     account = memory.accounts(running.model, {"cpu": 1000}, {})["cpu"]
     assert isinstance(account, Account)
     assert (account.weights, account.kv_cache) == (tiny_facts.weight_bytes, 1000)
-    assert account.engine == pytest.approx(memory.resident_set(), rel=0.2)
+    assert memory.mapped(running.model) == pytest.approx(tiny_facts.weight_bytes, rel=0.001)  # not rotary buffers
+    assert account.engine == pytest.approx(memory.private() + tiny_facts.weight_bytes, rel=0.2)

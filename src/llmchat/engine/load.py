@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from transformers import AutoTokenizer
 
-from llmchat.domain.memory import CPU, DISK, gib
-from llmchat.domain.plan import Precision
+from llmchat.domain.measured import gaps
+from llmchat.domain.memory import CPU, DISK, Account, gib
+from llmchat.domain.plan import Plan, Precision
 from llmchat.domain.words import at
 from llmchat.engine import placement
 from llmchat.engine.hardware import memory
@@ -24,11 +27,7 @@ from llmchat.engine.task import Task
 from llmchat.errors import ModelError
 from llmchat.protocol import Load, Loaded
 
-TOLERANCE = 0.05
-"""Share by which measured weights may differ from planned ones before it is said."""
 MANAGED = "managed memory"
-SMALL = 2**20
-"""Bytes that are not worth a remark, as those of buffers that stay with the executing device."""
 
 
 def load(command: Load, task: Task, contexts: Mapping[int, int]) -> tuple[LoadedModel, Loaded]:
@@ -54,7 +53,8 @@ def load(command: Load, task: Task, contexts: Mapping[int, int]) -> tuple[Loaded
         raise
     gc.collect()
     devices = memory.accounts(loaded.model, {}, contexts)
-    loaded.notes += _notes(loaded, {name: account.weights for name, account in devices.items()})
+    loaded.notes += notes(loaded.plan, devices)
+    loaded.notes += _expanded(loaded)
     seconds = time.monotonic() - started
     return loaded, Loaded(id=command.id, devices=devices, seconds=seconds, notes=tuple(loaded.notes))
 
@@ -97,17 +97,34 @@ def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(found)
 
 
-def _notes(loaded: LoadedModel, measured: Mapping[str, int]) -> list[str]:
-    """What came out otherwise than planned."""
-    notes = []
-    planned = {name: account.weights for name, account in loaded.plan.devices.items() if name != DISK}
-    if loaded.plan.runner == "managed":  # where its pages lie is the driver's affair
-        planned, measured = {MANAGED: sum(planned.values())}, {MANAGED: sum(measured.values())}
-    for name in sorted(set(planned) | {name for name, size in measured.items() if size}):
-        want, got = planned.get(name, 0), measured.get(name, 0)
-        if abs(got - want) > max(TOLERANCE * want, SMALL):
-            notes.append(f"{gib(got, 2)} of weights are {at(name)}; {gib(want, 2)} were planned")
+def notes(plan: Plan, measured: Mapping[str, Account]) -> list[str]:
+    """What takes more or less memory than planned, a sentence for each device; the log gets them, too."""
+    if plan.runner == "managed":  # where its pages lie is the driver's affair
+        plan = msgspec.structs.replace(plan, devices={MANAGED: _sum(plan.devices)})
+        measured = {MANAGED: _sum(measured)}
+    found = []
+    for name in sorted(gaps(plan, dict(measured))):
+        got, want = (_held(devices.get(name, Account())) for devices in (measured, plan.devices))
+        where = f"in {MANAGED}" if name == MANAGED else at(name)
+        found.append(f"{gib(got, 2)} of weights and workspace are {where}; {gib(want, 2)} were planned")
+    for note in found:
+        print(f"llmchat engine: {note}", file=sys.stderr)  # noqa: T201
+    return found
+
+
+def _held(account: Account) -> int:
+    return account.weights + account.compute
+
+
+def _sum(devices: Mapping[str, Account]) -> Account:
+    """Of all devices but the disk."""
+    accounts = [account for name, account in devices.items() if name != DISK]
+    return Account(weights=sum(a.weights for a in accounts), compute=sum(a.compute for a in accounts))
+
+
+def _expanded(loaded: LoadedModel) -> list[str]:
+    """A sentence where a quantized checkpoint was loaded as 16 bit."""
     method = getattr(loaded.model, "quantization_method", None)
     if loaded.facts.prequantized and loaded.plan.precision is Precision.PUBLISHED and method is None:
-        notes.append(f"the checkpoint's {loaded.facts.prequantized} weights were expanded to {loaded.plan.dtype}")
-    return notes
+        return [f"the checkpoint's {loaded.facts.prequantized} weights were expanded to {loaded.plan.dtype}"]
+    return []

@@ -88,6 +88,7 @@ class Service:
         self._loaded: LoadedModel | None = None
         self._generator: Generator | None = None
         self._sizes: Mapping[str, int] = {}
+        self._in_files = 0
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def run(self) -> None:
@@ -135,7 +136,7 @@ class Service:
 
         self._drop()
         loaded, event = load.load(command, task, self._found.contexts)
-        self._sizes = memory.weights(loaded.model)
+        self._sizes, self._in_files = memory.weights(loaded.model), memory.mapped(loaded.model)
         self._loaded, self._generator = loaded, generate.Generator(loaded)
         return event
 
@@ -143,7 +144,7 @@ class Service:
         """Give the loaded model up, or what is left of one whose load failed."""
         from llmchat.engine.hardware import memory
 
-        self._generator, self._sizes = None, {}
+        self._generator, self._sizes, self._in_files = None, {}, 0
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None
@@ -171,7 +172,7 @@ class Service:
             generator = self._generator
             try:
                 kv = generator.kv_bytes() if generator else {}
-                self._channel.send(Heartbeat(held=memory.held(self._sizes, kv)))
+                self._channel.send(Heartbeat(held=memory.held(self._sizes, kv, self._in_files)))
             except RuntimeError as error:  # a cache that grows while it is counted, a GPU that is lost
                 print(f"llmchat engine: no heartbeat: {error}", file=sys.stderr)  # noqa: T201
 

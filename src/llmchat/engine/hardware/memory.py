@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -11,21 +13,64 @@ import torch
 from llmchat.domain.memory import CPU, Account, cuda
 from llmchat.protocol import Held
 
+STATUS, MAPS = Path("/proc/self/status"), Path("/proc/self/maps")
+PRIVATE = ("RssAnon:", "RssShmem:")
+"""Lines of STATUS that count what the system cannot take back: the heap, and shared memory. Pinned memory of CUDA
+is in RssShmem (torch 2.9, driver 570: 4 GiB pinned made it grow by 4 GiB, and nothing else). Left out is RssFile:
+pages of mapped files, such as libraries and a checkpoint that was read, which are dropped when memory is short."""
+
 
 def weights(model: Any) -> dict[str, int]:
     """Bytes of parameters, buffers, quantization state and offloaded weights by device; shared storage once."""
     sizes: dict[str, int] = {}
+    for tensor in _distinct(model):
+        name = device_name(tensor.device)
+        sizes[name] = sizes.get(name, 0) + _size(tensor)
+    return sizes
+
+
+def mapped(model: Any) -> int:
+    """Bytes of the weights that are views into mapped files: in RAM as long as the model is used, and in no other
+    count of RAM. 0 where the system does not tell."""
+    files = _mapped_files()
+    starts = [begin for begin, _ in files]
+
+    def is_mapped(address: int) -> bool:
+        index = bisect.bisect_right(starts, address) - 1
+        return index >= 0 and address < files[index][1]
+
+    return sum(_size(t) for t in _distinct(model) if t.device.type == "cpu" and is_mapped(t.data_ptr()))
+
+
+def _mapped_files() -> list[tuple[int, int]]:
+    """Begin and end of every part of the address space that maps a file, in order."""
+    found = []
+    try:
+        lines = MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        # 7f5cf94b6000-7f5cf9501000 rw-p 00000000 fe:00 2155165    /path
+        fields = line.split(None, 5)
+        if len(fields) == 6 and fields[5].startswith("/") and not fields[5].startswith(("/dev/", "/memfd:")):
+            begin, _, end = fields[0].partition("-")
+            found.append((int(begin, 16), int(end, 16)))
+    return sorted(found)
+
+
+def _distinct(model: Any) -> Iterator[torch.Tensor]:
+    """Weights that take memory, one for each storage."""
     seen: set[tuple[str, int]] = set()
     for tensor in _weight_tensors(model):
-        storage = tensor.untyped_storage()
-        key = (str(tensor.device), storage.data_ptr())
-        if tensor.device.type == "meta" or key in seen:
-            continue
-        seen.add(key)
-        # A view into a memory-mapped checkpoint has a storage as large as the file: count what the tensor takes.
-        size = min(storage.nbytes(), tensor.nbytes)
-        sizes[device_name(tensor.device)] = sizes.get(device_name(tensor.device), 0) + size
-    return sizes
+        key = (str(tensor.device), tensor.untyped_storage().data_ptr())
+        if tensor.device.type != "meta" and key not in seen:
+            seen.add(key)
+            yield tensor
+
+
+def _size(tensor: torch.Tensor) -> int:
+    """A view into a memory-mapped checkpoint can have a storage as large as the file: what the tensor takes."""
+    return min(tensor.untyped_storage().nbytes(), tensor.nbytes)
 
 
 def cuda_in_use() -> bool:
@@ -74,9 +119,9 @@ def _offloaded(model: Any) -> Iterator[torch.Tensor]:
             return
 
 
-def held(sizes: Mapping[str, int], kv: Mapping[str, int]) -> dict[str, Held]:
-    """For the heartbeat. ``sizes`` are the weights as ``weights`` counted them after the load."""
-    totals = {CPU: resident_set()}
+def held(sizes: Mapping[str, int], kv: Mapping[str, int], in_files: int = 0) -> dict[str, Held]:
+    """For the heartbeat. ``sizes`` and ``in_files``: as ``weights`` and ``mapped`` counted after the load."""
+    totals = {CPU: private() + in_files}
     if cuda_in_use():
         totals |= {cuda(index): torch.cuda.memory_reserved(index) for index in range(torch.cuda.device_count())}
     return {
@@ -86,15 +131,29 @@ def held(sizes: Mapping[str, int], kv: Mapping[str, int]) -> dict[str, Held]:
     }
 
 
-def resident_set() -> int:
-    """Bytes of RAM that this process holds."""
-    return int(psutil.Process().memory_info().rss)
+def private() -> int:
+    """Bytes of RAM that this process holds and the system cannot take back (see PRIVATE); elsewhere than on Linux
+    what is this process's alone."""
+    try:
+        lines = STATUS.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return _elsewhere()
+    sizes = [int(line.split()[1]) * 1024 for line in lines if line.startswith(PRIVATE)]
+    return sum(sizes) if sizes else _elsewhere()
+
+
+def _elsewhere() -> int:
+    process = psutil.Process()
+    try:
+        return int(process.memory_full_info().uss)
+    except psutil.Error:
+        return int(process.memory_info().rss)
 
 
 def accounts(model: Any, kv: Mapping[str, int], contexts: Mapping[int, int]) -> dict[str, Account]:
     """Measured, by kind. ``contexts``: bytes of the CUDA context by GPU, for drivers that do not tell."""
     sizes = weights(model)
-    totals = {CPU: resident_set()} | _gpu_totals(contexts)
+    totals = {CPU: private() + mapped(model)} | _gpu_totals(contexts)
     return {
         name: Account(
             weights=sizes.get(name, 0),

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache
 
+from llmchat.domain.kv import packed
 from llmchat.domain.model import LayerCache
+from llmchat.engine.kv.cache import changed
 
 SHORT, LONG = 128, 256
 """Tokens of the two trial runs; multiples of every chunk and compression size in use."""
@@ -18,7 +20,11 @@ SHORT, LONG = 128, 256
 def layer_caches(model: Any) -> tuple[LayerCache, ...]:
     """One per decoder layer that the cache knows. Raises whatever the model raises on ``meta``."""
     short, long = _run(model, SHORT), _run(model, LONG)
-    return tuple(_compare(a, b) for a, b in zip(short.layers, long.layers, strict=True))
+    shrinks = changed(model.config, long)
+    return tuple(
+        _compare(a, b, index in shrinks)
+        for index, (a, b) in enumerate(zip(short.layers, long.layers, strict=True))
+    )
 
 
 def cache_argument(model: Any) -> str:
@@ -36,16 +42,20 @@ def _run(model: Any, length: int) -> Any:
     return cache
 
 
-def _compare(short: Any, long: Any) -> LayerCache:
-    """From the bytes kept after SHORT and after LONG tokens."""
+def _compare(short: Any, long: Any, shrinks: bool) -> LayerCache:
+    """From the bytes kept after SHORT and after LONG tokens. ``shrinks``: whether 8 bit changes this layer."""
     small, large = (sum(tensor.nbytes for tensor in tensors(layer)) for layer in (short, long))
     window = getattr(long, "sliding_window", None)
     keys = getattr(long, "keys", None)
     if window is not None and keys is not None:
         per_token = (keys.nbytes + long.values.nbytes) // keys.shape[-2]
-        return LayerCache(per_token=per_token, window=window, constant=large - per_token * keys.shape[-2])
+        constant = large - per_token * keys.shape[-2]
+        return LayerCache(per_token=per_token, window=window, constant=constant, per_token_8bit=per_token)
     per_token = (large - small) // (LONG - SHORT)
-    return LayerCache(per_token=per_token, constant=small - per_token * SHORT)
+    eight = (
+        sum(packed(part.shape[1], part.shape[3]) for part in (long.keys, long.values)) if shrinks else per_token
+    )
+    return LayerCache(per_token=per_token, constant=small - per_token * SHORT, per_token_8bit=eight)
 
 
 def tensors(layer: Any) -> Iterator[torch.Tensor]:

@@ -11,11 +11,15 @@ import torch
 from transformers import cache_utils
 from transformers.cache_utils import DynamicCache
 
+from llmchat.domain.plan import Kv
 from llmchat.engine.hardware.memory import cuda_in_use, device_name
+from llmchat.engine.kv.cache import new_cache
 from llmchat.engine.model.kvcache import cache_argument, tensors
 from llmchat.errors import ModelError
 
-ATTENTION = frozenset({"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"})
+ATTENTION = frozenset(
+    {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer", "EightBitLayer", "RamLayer"}
+)
 RECURRENT = frozenset(
     {
         "LinearAttentionLayer",
@@ -23,7 +27,7 @@ RECURRENT = frozenset(
         "LinearAttentionAndSlidingWindowAttentionLayer",
     }
 )
-"""Cache layers of transformers by kind; of others nothing is assumed."""
+"""Cache layers of transformers, and ours, by kind; of others nothing is assumed."""
 CONTINUING = frozenset(
     {
         "falcon_h1",
@@ -44,9 +48,10 @@ transformers 5.24, and tested; bamba, jamba, mamba, recurrent_gemma forget their
 class Context:
     """One sequence of tokens in a loaded model. After an exception from ``feed`` only ``clear`` is right."""
 
-    def __init__(self, model: Any, device: torch.device) -> None:
-        """``device``: where token ids go; the logits come out wherever the model's last module lies."""
-        self._model, self._device = model, device
+    def __init__(self, model: Any, device: torch.device, kv: Kv = "device", limit: int = 0) -> None:
+        """``device``: where token ids go; the logits come out wherever the model's last module lies. ``kv``: how
+        the KV cache is kept; ``limit``: tokens for which its buffers are made."""
+        self._model, self._device, self._kv, self._limit = model, device, kv, limit
         parameters = inspect.signature(model.forward).parameters
         self._cache_argument = cache_argument(model)
         self._keeps_last = "logits_to_keep" in parameters
@@ -120,7 +125,7 @@ class Context:
         return any(True for layer in self._cache.layers for _ in tensors(layer))
 
     def _new_cache(self) -> Any:
-        return DynamicCache(config=self._model.config)
+        return new_cache(self._model.config, self._kv, self._limit)
 
     def _shorten(self, length: int) -> bool:
         """Crop the cache to ``length`` tokens. False where it cannot be; then it is not to be used any more."""

@@ -40,7 +40,7 @@ class Generator:
         self._loaded = loaded
         self._limit = loaded.plan.context
         self._prompts = PromptBuilder(loaded.tokenizer, loaded.plan.context)
-        self._context = Context(loaded.model, loaded.input_device)
+        self._context = Context(loaded.model, loaded.input_device, loaded.plan.kv, loaded.plan.context)
         self._chunk = chunk(loaded)
         self._ends = loaded.eos_ids - thinking.inner(loaded.tokenizer)
         self.last_stats: ReplyStats | None = None
@@ -158,7 +158,7 @@ def prove(loaded: LoadedModel, task: Task) -> None:
     """Read a few tokens and draw the next; where that is quick, some more. Raises ModelError where the logits are
     no numbers, Cancelled, and whatever the model raises."""
     ids = loaded.tokenizer(PROOF)["input_ids"] or [0]
-    context = Context(loaded.model, loaded.input_device)
+    context = Context(loaded.model, loaded.input_device, loaded.plan.kv, loaded.plan.context)
     task.check()
     try:
         sampler = Sampler(Sampling(seed=0), ids)
