@@ -116,7 +116,7 @@ KIN = {
 def smaller(model: ModelFacts) -> Iterator[ModelFacts]:
     """Facts of the smaller models of its family, the largest first; nothing for a model of no known family."""
     for family in FAMILIES:
-        yield from (_facts(family, shape) for shape in family.members if _is_smaller(family, shape, model))
+        yield from (facts(family, shape) for shape in family.members if _is_smaller(family, shape, model))
 
 
 def _is_smaller(family: Family, shape: Shape, model: ModelFacts) -> bool:
@@ -141,7 +141,7 @@ def _layer_parameters(shape: Shape) -> int:
     return attention + 3 * shape.hidden * shape.intermediate + 2 * shape.hidden
 
 
-def _facts(family: Family, shape: Shape) -> ModelFacts:
+def facts(family: Family, shape: Shape) -> ModelFacts:
     table, row = family.vocab * shape.hidden * ITEM, shape.hidden * ITEM
     own = 0 if shape.tied else table
     return ModelFacts(
