@@ -74,7 +74,8 @@ class FakeEngine:
 
     def run(self) -> None:
         software = msgspec.structs.asdict(self._profile.software)
-        versions = {name.replace("torch_cuda", "cuda"): text for name, text in software.items() if text}
+        versions = software.pop("packages")
+        versions |= {name.replace("torch_cuda", "cuda"): text for name, text in software.items() if text}
         self._channel.send(Ready(versions=versions, gpus=self._profile.gpus))
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         for command in self._channel.commands():
@@ -117,6 +118,7 @@ class FakeEngine:
             ram_bandwidth=measured.ram_bandwidth,
             disk_bandwidth=measured.disk_bandwidth,
             layer_overhead=measured.layer_overhead,
+            cpu_layer_overhead=measured.cpu_layer_overhead,
             time=time.time(),
         )
 
