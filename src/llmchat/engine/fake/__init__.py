@@ -74,7 +74,7 @@ class FakeEngine:
 
     def run(self) -> None:
         software = msgspec.structs.asdict(self._profile.software)
-        versions = software.pop("packages")
+        versions = dict(software.pop("packages"))
         versions |= {name.replace("torch_cuda", "cuda"): text for name, text in software.items() if text}
         self._channel.send(Ready(versions=versions, gpus=self._profile.gpus))
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
