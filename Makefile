@@ -24,7 +24,7 @@ READY := $(VENV)/.ready-chat$(if $(EXTRA),-$(EXTRA))
 READY_DEV := $(VENV)/.ready-dev$(if $(EXTRA),-$(EXTRA))
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo test lint tests format snapshots screenshots bench-paint resolve constraints clean
+.PHONY: help chat demo test lint tests format snapshots screenshots docs-tables bench-paint resolve constraints clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ snapshots: $(READY_DEV) ## Take the pictures in tests/ui anew, after looking at 
 
 screenshots: $(READY_DEV) ## Take the pictures in docs/images anew
 	$(BIN)/python docs/make_screenshots.py
+
+docs-tables: $(READY_DEV) ## Write the planner's tables in README.md and docs/strategies.md anew
+	@$(BIN)/python docs/make_tables.py
 
 bench-paint: $(READY_DEV) ## Time from process start to the first painted frame
 	@$(BIN)/python bench/first_paint.py $(ARGS)

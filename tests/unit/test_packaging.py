@@ -9,18 +9,10 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import msgspec
-import pytest
-
 from llmchat.commands.options import SUBCOMMANDS
-from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.model import ModelFacts
-from llmchat.domain.plan import Plan, Precision, Request
-from llmchat.domain.planner import rank
 from llmchat.domain.strategies import ALL
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests/data"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -78,20 +70,6 @@ def test_the_readme_has_every_strategy_theme_and_command() -> None:
         assert theme.stem in readme
     for command in SUBCOMMANDS:
         assert f"`llmchat {command} " in readme or f"`llmchat {command}`" in readme
-
-
-def test_the_readme_has_the_planners_predictions() -> None:
-    model = msgspec.json.decode((DATA / "models/llama-3.1-70b-instruct.json").read_bytes(), type=ModelFacts)
-    row = re.compile(r"^\| `([\w-]+)` \|.*\| ([\d.]+) tok/s \(`([\w-]+)`(, 4 bit)?\) \|$", re.MULTILINE)
-    rows = row.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert [strategy for strategy, *_ in rows] == [strategy.name for strategy in ALL]
-    for strategy, said, machine, quantized in rows:
-        profile = msgspec.json.decode((DATA / f"hardware/{machine}.json").read_bytes(), type=HardwareProfile)
-        precision = Precision.INT4 if quantized else Precision.PUBLISHED
-        ranking = rank(model, profile, Request(strategy=strategy, precision=precision))
-        plans = [p for p in ranking.proposals if isinstance(p, Plan)]
-        speeds = [p.tokens_per_second for p in plans if (p.strategy, p.precision) == (strategy, precision)]
-        assert speeds and float(said) == pytest.approx(speeds[0], rel=0.05), f"{strategy} on {machine}: {speeds}"
 
 
 def test_the_licence_is_whole() -> None:
