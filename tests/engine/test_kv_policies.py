@@ -72,6 +72,7 @@ def test_in_ram_the_tokens_are_those_of_plain_transformers(name: str, through_ra
     assert ("RamLayer" in kinds) == (name != "mistral")  # all of its layers have a window
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
 def test_without_a_gpu_ram_is_the_plain_cache() -> None:
     context = Context(tiny.model("llama"), CPU, "ram", 64)
     assert greedy(context, IDS) == tiny.plain(tiny.model("llama"), IDS, NEW)

@@ -71,6 +71,8 @@ def test_a_life(engine: Engine, tiny: Path, tiny_facts: ModelFacts, make_plan: M
     assert engine.wait(Failed).problem.kind == "UsageError"
 
     plan = make_plan(tiny_facts)
+    room = {"cpu": msgspec.structs.replace(plan.devices["cpu"], compute=2**30)}
+    plan = msgspec.structs.replace(plan, devices=room)
     engine.send(Load(id=3, path=str(tiny / "nowhere"), plan=plan, facts=tiny_facts))
     failed = engine.wait(Failed)
     assert (failed.id, failed.problem.kind) == (3, "ModelError")
@@ -103,7 +105,8 @@ def test_a_life(engine: Engine, tiny: Path, tiny_facts: ModelFacts, make_plan: M
     assert held.weights == tiny_facts.weight_bytes
     assert held.reserved > 50 * 2**20
 
-    engine.send(Load(id=6, path=str(tiny), plan=make_plan(tiny_facts, precision=Precision.INT4), facts=tiny_facts))
+    quarter = msgspec.structs.replace(plan, precision=Precision.INT4)
+    engine.send(Load(id=6, path=str(tiny), plan=quarter, facts=tiny_facts))
     again = engine.wait(Loaded, Failed)
     assert isinstance(again, Loaded), again
     assert again.devices["cpu"].weights < tiny_facts.weight_bytes
