@@ -62,6 +62,15 @@ docs-tables: $(READY_DEV) ## Write the planner's tables in README.md and docs/st
 bench-paint: $(READY_DEV) ## Time from process start to the first painted frame
 	@$(BIN)/python bench/first_paint.py $(ARGS)
 
+bench-auto: $(READY_DEV) ## Placements beside device_map="auto" and accelerate's, on random machines
+	@$(BIN)/python bench/planner_vs_auto.py $(ARGS)
+
+bench-plan: $(READY_DEV) ## Time of "llmchat plan" from known facts
+	@$(BIN)/python bench/plan_time.py $(ARGS)
+
+bench-bytes: $(READY_DEV) ## Planned and resident bytes of many architectures, on the CPU
+	@$(BIN)/python bench/resident_bytes.py $(ARGS)
+
 resolve: ## See that llmchat[cuda12] and llmchat[cuda13] resolve, and write constraints-cuda*.txt
 	PYTHON=$(PYTHON) bench/resolve_extras.sh
 
