@@ -130,12 +130,14 @@ def test_a_folder_without_config(command: Command, tmp_path: Path) -> None:
     assert "has no config.json" in refused(llmchat(tmp_path, *command(str(tmp_path / "empty"))))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_truncated_weights_file(command: Command, tmp_path: Path, folder: Path) -> None:
+def test_a_truncated_weights_file_is_not_loaded_and_the_plan_says_so(tmp_path: Path, folder: Path) -> None:
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-64])
-    said = refused(llmchat(tmp_path, *command(str(folder))))
+    said = refused(llmchat(tmp_path, "ask", str(folder), "Hello"))
     assert "model.safetensors" in said and "is cut off" in said and "download it again" in said
+    planned = llmchat(tmp_path, "plan", str(folder))
+    assert planned.returncode == 0 and "not known: weights that are whole" in planned.stdout
+    assert "is cut off" in planned.stdout
 
 
 def test_a_strategy_that_cannot_fit_says_by_how_much(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ class TestEnough:
     def test_a_smaller_sibling_that_answers_comfortably(self) -> None:
         *_, sibling = self.said(LLAMA_405B, "h200")
         assert sibling.startswith(
-            "meta-llama/Llama-3.3-70B-Instruct, of the same family, would be single-gpu: 135.3 GiB"
+            "meta-llama/Llama-3.3-70B-Instruct, of the same family, would be single-gpu: 135.5 GiB"
         )
         *_, sibling = self.said(WIZARD_13B, "laptop-8gb")
         assert sibling.startswith("meta-llama/Llama-2-7b-chat-hf, of the same family, would be single-gpu · 4bit")

@@ -60,6 +60,8 @@ def why_not(plan: Plan, best: Plan, plans: Sequence[Plan], request: Request) -> 
     if not asked_for(plan, request):
         return "You asked for something else."
     if needless(plan, plans):
+        if _disk_unused(plan) and CPU in plan.placement.values() and plan.main_device != CPU:
+            return "Nothing would lie on disk: ram-offload does the same."
         return "It would move nothing: a simpler strategy does the same."
     mine, theirs = plan.pace, best.pace
     comfortable = request.comfortable

@@ -22,5 +22,7 @@ def in_ram(caches: Iterable[LayerCache], context: int, policy: Kv) -> int:
 
 
 def staging(caches: Iterable[LayerCache], context: int, policy: Kv) -> int:
-    """Bytes on each GPU through which the KV cache passes."""
-    return kv.staging(tuple(caches), context) if policy == "ram" else 0
+    """Bytes on each GPU through which the KV cache passes, or in which it is expanded to 16 bit."""
+    if policy == "ram":
+        return kv.staging(caches, context)
+    return kv.expanded(caches, context) if policy == "8bit" else 0
