@@ -69,7 +69,9 @@ def requests(budget: int) -> list[Request]:
     ]
 
 
-async def measure(folder: Path, request: Request) -> Outcome:
+async def measure(folder: Path, request: Request, fresh: bool) -> Outcome:
+    if fresh:
+        os.environ["LLMCHAT_HOME"] = tempfile.mkdtemp(prefix="llmchat-bench-")
     session = Session(SessionOptions(request=request, sampling=Sampling(temperature=0)))
     await session.start()
     try:
@@ -134,6 +136,11 @@ async def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--gpu-budget", type=float, default=6.0, help="GiB, for the offloading strategies")
     parser.add_argument("--only", nargs="*", help="strategies to measure; all by default")
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="calibrate anew before each load: what else the host does then hits predicted and measured alike",
+    )
     parser.add_argument("--rounds", type=int, default=1, help="loads of each way")
     arguments = parser.parse_args()
     checkpoints.make(arguments.shape, arguments.folder)
@@ -149,14 +156,14 @@ async def main() -> None:
             if index in outcomes and outcomes[index].plan.tokens_per_second < SLOW:
                 continue
             try:
-                now = await measure(arguments.folder, request)
+                now = await measure(arguments.folder, request, arguments.fresh)
             except Exception as error:  # one plan that fails must not end the table
                 print(
                     f"{request.strategy} {request.precision} {request.kv}: {type(error).__name__}: {error}",
                     flush=True,
                 )
                 continue
-            print(f"round {number}: {now.plan.label} {[round(speed, 2) for speed in now.speeds]}", flush=True)
+            print(f"round {number}:", *rows(now), sep="\n", flush=True)
             before = outcomes.setdefault(index, now)
             if before is not now:
                 before.speeds += now.speeds
