@@ -18,7 +18,7 @@ checkpoint with separate experts is loaded, the parts of a fused matrix lie besi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -216,11 +216,8 @@ def fits(shape: Shape, machine: HardwareProfile, context: int, attention: int, l
     layers = sorted(zip(shape.by_layer, shape.kv(context), strict=True), key=sum, reverse=True)
     if shape.weights + sum(shape.kv(context)) > sum(room.running for room in rooms):
         return False
-    return any(_packed(rooms, (front, first), (back, last), layers) for first, last in _pairs(len(rooms)))
-
-
-def _pairs(count: int) -> Iterable[tuple[int, int]]:
-    return product(range(count), repeat=2)
+    ends = product(range(len(rooms)), range(len(rooms)))
+    return any(_packed(rooms, (front, first), (back, last), layers) for first, last in ends)
 
 
 def _packed(

@@ -29,11 +29,12 @@ MODELS = ("smollm2-135m-instruct", "llama-3.1-405b-instruct")
 FOUR, NONE = "h200-x4", "no-gpu-24gb"
 HEAVY = ("torch", "transformers", "accelerate", "bitsandbytes", "textual")
 """Packages that a plan from known facts has no use for."""
+MARK = "imported:"
 SEE_IMPORTS = (
     "import sys\n"
     "from llmchat.cli import main\n"
     "main()\n"
-    f"print(); print(*(name for name in {HEAVY!r} if name in sys.modules))\n"
+    f"print({MARK!r}, *(name for name in {HEAVY!r} if name in sys.modules))\n"
 )
 
 
@@ -90,9 +91,12 @@ def once(options: list[str], home: Path) -> float:
 
 
 def heavy_imports(options: list[str], home: Path) -> list[str]:
-    return (
-        run([sys.executable, "-c", SEE_IMPORTS, "llmchat", "plan", *options], home).stderr.splitlines()[-1].split()
-    )
+    """Of HEAVY, what a process that makes this plan has imported at its end."""
+    done = run([sys.executable, "-c", SEE_IMPORTS, "plan", *options], home)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
+    if len(lines) != 1:
+        raise SystemExit(f"llmchat plan {' '.join(options)} failed:\n{done.stdout}{done.stderr}")
+    return lines[0].removeprefix(MARK).split()
 
 
 def run(argv: list[str], home: Path) -> subprocess.CompletedProcess[str]:

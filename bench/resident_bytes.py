@@ -7,7 +7,7 @@ Each model is loaded by the real engine, which then reads a prompt that nearly f
 - weights and KV cache: planned / as the engine counts its tensors;
 - grown by: what the process holds more than before the load: RssAnon and RssShmem by the system, and the weights
   that are views into mapped checkpoints, whose pages come in as they are used; less what a model of 1.5 MiB makes
-  it grow by: the tokenizer, imported code. After the load, over the planned weights. Once the context is read, over
+  it grow by: the tokenizer, imported code. After the load, over the planned weights. With the context read, over
   planned weights and KV cache: workspace that the allocator keeps is a part of that;
 - whole process: all that was planned for the CPU / all that it holds, context read.
 """
