@@ -11,6 +11,7 @@ from llmchat.commands.options import Options
 from llmchat.commands.running import on_interrupt, running, session_options
 from llmchat.commands.stream import Progress, Stream
 from llmchat.domain.chat import Turn
+from llmchat.domain.speed import PROMPT
 from llmchat.errors import Cancelled, LlmchatError, UsageError
 from llmchat.session.controller import Session
 from llmchat.session.state import Phase, SessionState
@@ -126,7 +127,14 @@ def report(state: SessionState, turn: Turn) -> dict[str, Any]:
             "precision": state.plan.precision,
             "context": state.plan.context,
             "tokens_per_second": state.plan.tokens_per_second,
+            "full_tokens_per_second": state.plan.full_tokens_per_second,
             "time_to_first_token": state.plan.time_to_first_token,
+            "first_token_prompt": PROMPT,
+        },
+        "measured": {
+            "tokens_per_second": state.measured_speed,
+            "time_to_first_token": state.measured_first,
+            "first_token_prompt": state.measured_first_tokens or None,
         },
         "memory": {
             "planned": words.held(state.plan.devices if state.plan else {}),

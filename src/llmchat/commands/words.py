@@ -8,7 +8,9 @@ import msgspec
 
 from llmchat.domain.chat import StopReason, Turn
 from llmchat.domain.memory import DISK, Account, gib
+from llmchat.domain.plan import Plan
 from llmchat.domain.words import place
+from llmchat.session import compared
 from llmchat.session.state import SessionState, Step
 
 REASONS: dict[StopReason, str] = {
@@ -62,10 +64,21 @@ def statistics(state: SessionState, turn: Turn) -> str:
         lines.append(f"reply: {', '.join(parts)}")
     plan = state.plan
     if plan:
-        predicted = f"predicted {number(plan.tokens_per_second)} tok/s"
-        lines.append(f"plan: {plan.label}, context {plan.context}, {predicted}")
+        lines.append(f"plan: {plan.label}, context {plan.context}, {_predicted(plan, state.measured_speed)}")
+        first = compared.first_token(state)
+        lines += [first.replace("first token", "first token:", 1)] if first else []
         lines.append(f"memory: {_memory(plan.devices, state.measured or {})}")
     return "\n".join(lines)
+
+
+def _predicted(plan: Plan, measured: float | None) -> str:
+    """``predicted 12.3 tok/s (1.1 with the context full), measured 11.9``."""
+    full = compared.full_speed(plan)
+    return (
+        f"predicted {number(plan.tokens_per_second)} tok/s"
+        + (f" ({number(full)} with the context full)" if full else "")
+        + (f", measured {number(measured)}" if measured else "")
+    )
 
 
 def _memory(planned: Mapping[str, Account], measured: Mapping[str, Account]) -> str:

@@ -8,7 +8,7 @@ from llmchat.domain.measured import Lesson
 from llmchat.domain.memory import Account, gib
 from llmchat.domain.plan import Kv
 from llmchat.domain.speed import Speed
-from llmchat.domain.words import NOTICEABLE, amount, at
+from llmchat.domain.words import NOTICEABLE, amount, at, rate
 
 KV_WORDS: dict[Kv, str] = {"device": "", "8bit": " in 8 bit", "ram": ", copied to its GPU layer by layer"}
 
@@ -29,7 +29,7 @@ def kv_cache(context: int, policy: Kv, accounts: Mapping[str, Account]) -> Itera
 def slower_when_full(predicted: Speed) -> Iterator[str]:
     full = predicted.full_tokens_per_second
     if full < NOTICEABLE * predicted.tokens_per_second:
-        yield f"with the context full {full:.2g} tokens/s: for each token all of the KV cache is read"
+        yield f"with the context full {rate(full)} tokens/s: for each token all of the KV cache is read"
 
 
 def learned(lesson: Lesson) -> Iterator[str]:

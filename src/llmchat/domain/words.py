@@ -36,7 +36,12 @@ def costs(plan: Plan) -> str:
 
 def speed(plan: Plan) -> str:
     """``21 tokens/s``; where a full context slows it down, ``21 tokens/s, 1.3 with the context full``."""
-    text = f"{plan.tokens_per_second:.2g} tokens/s"
+    text = f"{rate(plan.tokens_per_second)} tokens/s"
     if plan.full_tokens_per_second and plan.full_tokens_per_second < NOTICEABLE * plan.tokens_per_second:
-        text += f", {plan.full_tokens_per_second:.2g} with the context full"
+        text += f", {rate(plan.full_tokens_per_second)} with the context full"
     return text
+
+
+def rate(tokens_per_second: float) -> str:
+    """To two significant digits: ``120``, ``21``, ``0.28``."""
+    return f"{float(f'{tokens_per_second:.2g}'):g}"

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from llmchat.domain.chat import ReplyStats
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.measured import Run, gaps
-from llmchat.domain.memory import Account
+from llmchat.domain.measured import GAP, SMALL, Lesson, Run, gaps, lesson
+from llmchat.domain.memory import CPU, DISK, Account
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan
 from llmchat.domain.speed import PROMPT
@@ -39,20 +39,46 @@ class Experience:
         return _load(facts, hardware) if self._keep else ()
 
     async def loaded(
-        self, facts: ModelFacts, hardware: HardwareProfile, plan: Plan, measured: dict[str, Account]
+        self,
+        facts: ModelFacts,
+        hardware: HardwareProfile,
+        plan: Plan,
+        measured: dict[str, Account],
+        again: bool = False,
     ) -> None:
-        """A run begins."""
-        run = Run(
+        """A run begins. What it holds beyond the arithmetic is kept, so what earlier runs added to the plan is
+        taken off first. ``again``: a plan of before is gone back to; its bytes are on record already. Where the
+        pages of managed memory lie is the driver's affair."""
+        told = again or plan.runner == "managed"
+        found = {} if told else gaps(_bare(plan, await self._counted(facts, hardware, plan)), measured)
+        run = self._run(plan, {device: size for device, size in found.items() if size > 0})
+        self._now = (facts, hardware, run)
+        if self._keep:
+            await in_thread(_save, facts, hardware, run)
+
+    async def ran_out(self, facts: ModelFacts, hardware: HardwareProfile, plan: Plan) -> None:
+        """Memory ran out while it was loaded: where it executes, GAP of the plan more is kept free the next time,
+        beyond what was for earlier runs."""
+        self._now = None
+        counted = await self._counted(facts, hardware, plan)
+        planned = plan.devices.get(plan.main_device, Account()).engine
+        more = _share(counted, plan.main_device) + max(SMALL, -int(-GAP * planned // 1))
+        if self._keep:
+            await in_thread(_save, facts, hardware, self._run(plan, {plan.main_device: more}))
+
+    async def _counted(self, facts: ModelFacts, hardware: HardwareProfile, plan: Plan) -> Lesson:
+        """What earlier runs added to this plan."""
+        return lesson(await self.of(facts, hardware), plan.strategy, plan.precision, plan.kv)
+
+    def _run(self, plan: Plan, extra: dict[str, int]) -> Run:
+        return Run(
             strategy=plan.strategy,
             precision=plan.precision,
             kv=plan.kv,
             formula=plan.formula or plan.tokens_per_second,
-            extra={device: size for device, size in gaps(plan, measured).items() if size > 0},
+            extra=extra,
             time=self._clock(),
         )
-        self._now = (facts, hardware, run)
-        if self._keep:
-            await in_thread(_save, facts, hardware, run)
 
     async def replied(self, stats: ReplyStats) -> None:
         """A reply that was long enough to tell its speed. The fastest of a run counts: whatever else the machine
@@ -64,6 +90,20 @@ class Experience:
             self._now = (facts, hardware, replace(run, tokens_per_second=stats.tokens_per_second))
             if self._keep:
                 await in_thread(_save, *self._now)
+
+
+def _bare(plan: Plan, counted: Lesson) -> Plan:
+    """By arithmetic alone."""
+    devices = {
+        device: replace(account, compute=max(0, account.compute - _share(counted, device)))
+        for device, account in plan.devices.items()
+    }
+    return replace(plan, devices=devices)
+
+
+def _share(counted: Lesson, device: str) -> int:
+    """Bytes on this device."""
+    return counted.ram if device == CPU else 0 if device == DISK else counted.gpu
 
 
 def _load(facts: ModelFacts, hardware: HardwareProfile) -> tuple[Run, ...]:

@@ -36,6 +36,10 @@ MISSED = GIB
 """Bytes that may be missing after an engine ended without a word about it."""
 
 
+NOT_MEASURED = {"measured": None, "measured_speed": None, "measured_first": None, "measured_first_tokens": 0}
+"""Of the state, before the plan that is loaded next has shown anything."""
+
+
 class Working(msgspec.Struct, frozen=True, kw_only=True):
     """A model that was loaded and proven."""
 
@@ -150,9 +154,7 @@ class Loader:
     async def _open(self, model: str | ModelRef, revision: str) -> None:
         await self._end_reply()
         ref = await self._preparer.resolve(model, revision) if isinstance(model, str) else model
-        self._store.update(
-            model=ref, facts=None, ranking=None, plan=None, measured=None, measured_speed=None, load_seconds=None
-        )
+        self._store.update(model=ref, facts=None, ranking=None, plan=None, load_seconds=None, **NOT_MEASURED)
         self.opened = None
         opened = await self._preparer.open(ref)
         ranking = await self._rank(opened, self.request)
@@ -199,7 +201,8 @@ class Loader:
         plan = lighter(ranking, failed, self.request)
         if plan is None:
             raise error
-        self._store.notice(f"{failed.label} ran out of memory: {error.message} Trying {plan.label}.", "warning")
+        trying = plan.label if plan.label != failed.label else f"it with less {at(failed.main_device)}"
+        self._store.notice(f"{failed.label} ran out of memory: {error.message} Trying {trying}.", "warning")
         self._last = plan
         return await self._load_plan(opened, plan, ranking)
 
@@ -226,7 +229,7 @@ class Loader:
         expected = await self._machine.profile(self._held.measured if self._held else None)
         self._held = None
         await self._engine.renew()
-        self._store.update(measured=None, measured_speed=None, load_seconds=None)
+        self._store.update(load_seconds=None, **NOT_MEASURED)
         self._store.step("Waiting for the memory to be given back")
         missing = await self._machine.settle(expected)
         if missing > MISSED:
@@ -239,21 +242,25 @@ class Loader:
             facts=opened.facts,
             plan=plan,
             ranking=ranking,
-            measured=None,
-            measured_speed=None,
+            **NOT_MEASURED,
         )
         self._store.step(f"Loading {plan.label}")
         self._engine.used = True
         command = Load(id=0, path=str(opened.folder), plan=plan, facts=opened.facts)
-        loaded = await self._engine.run(command, Loaded, self._preparer.progress)
+        hardware = self._store.state.hardware
+        try:
+            loaded = await self._engine.run(command, Loaded, self._preparer.progress)
+        except OutOfMemory:
+            if hardware is not None:
+                await self._experience.ran_out(opened.facts, hardware, plan)
+            raise
         self._held = working = Working(
             opened=opened, ranking=ranking, plan=plan, measured=loaded.devices, seconds=loaded.seconds
         )
         for note in loaded.notes:
             self._store.notice(note, "warning")
-        hardware = self._store.state.hardware
         if hardware is not None:
-            await self._experience.loaded(opened.facts, hardware, plan, loaded.devices)
+            await self._experience.loaded(opened.facts, hardware, plan, loaded.devices, again=self._going_back)
         return working
 
     def _show(self, working: Working) -> None:
@@ -348,9 +355,8 @@ class Loader:
         self._store.update(
             phase=Phase.FAILED if self.opened else Phase.IDLE,
             step=None,
-            measured=None,
-            measured_speed=None,
             load_seconds=None,
+            **NOT_MEASURED,
         )
 
 

@@ -25,6 +25,10 @@ TELLING = 8
 """Tokens of a reply below which its speed says nothing."""
 
 
+READ = 64
+"""Tokens of a prompt to be read below which the time to the first token says nothing."""
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked, and what to go back to when nothing comes of it."""
 
@@ -122,7 +126,7 @@ class Replier:
         state = self._store.state
         reply = state.reply
         assert reply is not None
-        stats = stats or self._own_stats(reply, failure)
+        told, stats = stats, stats or self._own_stats(reply, failure)
         if state.chat and state.chat.id == question.chat.id:  # the system prompt may have been set meanwhile
             question = replace(question, chat=replace(question.chat, system=state.chat.system))
         came = bool(reply.answer or reply.thinking)
@@ -142,6 +146,7 @@ class Replier:
             chat, draft = question.before, question.draft
         telling = stats if stats and stats.tokens >= TELLING else None
         notices = tuple(n for n in state.notices if n.after <= len(chat.turns))
+        self._first_token(told)
         self._store.update(
             chat=chat,
             reply=None,
@@ -157,6 +162,12 @@ class Replier:
             await self._keeper.save(chat)
         else:
             await self._keeper.forget(chat.id)
+
+    def _first_token(self, told: ReplyStats | None) -> None:
+        """Keep the time to it where enough of the prompt was read: the engine, who ``told``, knows how much."""
+        read = told.prompt_tokens - told.reused_tokens if told and told.tokens else 0
+        if told and read >= READ:
+            self._store.update(measured_first=told.time_to_first_token, measured_first_tokens=read)
 
     def _own_stats(self, reply: Reply, failure: LlmchatError | None) -> ReplyStats | None:
         """For a part whose end the engine could not tell; None when no token came."""

@@ -145,6 +145,10 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     """After the load, by device; stands beside ``plan.devices``."""
     measured_speed: float | None = None
     """Tokens/s of the last reply under this plan that was long enough to tell."""
+    measured_first: float | None = None
+    """Seconds to the first token of the last reply under this plan whose prompt was really read."""
+    measured_first_tokens: int = 0
+    """Tokens that were read for it: its prompt without what was still in the KV cache."""
     load_seconds: float | None = None
     step: Step | None = None
     chat: Chat | None = None

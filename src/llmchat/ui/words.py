@@ -10,6 +10,7 @@ from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import CPU, DISK, GIB, Account, cuda, cuda_index
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan
+from llmchat.session import compared
 from llmchat.session.state import MemorySample, ModelRef, Phase, Reply, SessionState
 from llmchat.ui.bars import DOT
 
@@ -52,6 +53,37 @@ def speed(tokens_per_second: float | None) -> str:
     return f"{tokens_per_second:,.{digits}f} tok/s"
 
 
+def predicted(plan: Plan) -> str:
+    """``14.2 tok/s``; where a full context slows it down, ``14.2 tok/s (1.3 when full)``."""
+    full = compared.full_speed(plan)
+    return speed(plan.tokens_per_second) + (f" ({rate(full)} when full)" if full else "")
+
+
+def rate(tokens_per_second: float) -> str:
+    """``3.1``: a speed without its unit."""
+    return speed(tokens_per_second).removesuffix(" tok/s")
+
+
+def measured(state: SessionState) -> list[str]:
+    """What the loaded plan turned out to be, beside what was predicted before its load: bytes, then speed."""
+    plan = state.plan
+    if plan is None or state.measured is None:
+        return []
+    devices = [device for device in state.measured if state.measured[device].engine or device in plan.devices]
+    lines = [", ".join(_beside(device, state.measured[device], plan.devices.get(device)) for device in devices)]
+    if state.measured_speed is None:
+        lines.append("its speed is measured with the next reply of some length")
+    else:
+        lines.append(f"{speed(state.measured_speed)}, predicted {rate(plan.tokens_per_second)}")
+    return [line for line in (*lines, compared.first_token(state)) if line]
+
+
+def _beside(device: str, found: Account, planned: Account | None) -> str:
+    """``GPU 0 71.2 GiB (planned 70.8)``."""
+    plan = f"planned {number(planned.engine)}" if planned else "not planned"
+    return f"{device_name(device)} {number(found.engine)} GiB ({plan})"
+
+
 def duration(seconds: float) -> str:
     """``8 s``, ``3 min 20 s``, ``2 h 5 min``."""
     whole = max(0, round(seconds))
@@ -88,10 +120,8 @@ def standing(state: SessionState) -> str:
     if plan is None:
         return "No model is loaded: F3 chooses one"
     where = spread(plan, state.facts)
-    measured = (
-        f"measured {speed(state.measured_speed).split(' ')[0]}" if state.measured_speed else "not measured yet"
-    )
-    return f"{plan.label}: {where + '; ' if where else ''}predicted {speed(plan.tokens_per_second)}, {measured}"
+    found = f"measured {rate(state.measured_speed)}" if state.measured_speed else "not measured yet"
+    return f"{plan.label}: {where + '; ' if where else ''}predicted {predicted(plan)}, {found}"
 
 
 def used(state: SessionState) -> int:

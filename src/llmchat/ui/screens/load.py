@@ -17,7 +17,7 @@ from llmchat.session.state import Phase, SessionState, Step
 from llmchat.ui.screens.base import Dialog, StateView
 from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.widgets.plan_view import PlanView
-from llmchat.ui.words import duration, printable, speed
+from llmchat.ui.words import duration, predicted, printable
 
 PHASES = (Phase.PREPARING, Phase.LOADING, Phase.SWITCHING)
 
@@ -87,7 +87,7 @@ class LoadScreen(StateView, Dialog[None]):
         title, view = self.query_one("#plan", Static), self.query_one(PlanView)
         title.display = view.display = plan is not None
         if plan is not None:
-            words = f"planned: {speed(plan.tokens_per_second)}, context {plan.context:,}"
+            words = f"planned: {predicted(plan)}, context {plan.context:,}"
             title.update(Content.assemble((plan.label, "bold $primary"), (f"  {words}", MUTED)))
             view.hardware, view.plan = state.hardware, plan
 

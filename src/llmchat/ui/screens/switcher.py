@@ -25,7 +25,7 @@ from llmchat.ui.screens.base import Dialog, StateView
 from llmchat.ui.widgets.memory_text import MUTED
 from llmchat.ui.widgets.plan_view import PlanView
 from llmchat.ui.widgets.proposals import Row, cells, columns, detail, rows
-from llmchat.ui.words import printable
+from llmchat.ui.words import measured, printable
 
 PREFERENCES: tuple[Prefer, ...] = ("balanced", "quality", "speed")
 KV_CHOICES: tuple[Kv | None, ...] = (None, "device", "8bit", "ram")
@@ -112,7 +112,10 @@ class SwitcherScreen(StateView, Dialog[Plan]):
             return
         words = self.query_one("#words", Static)
         enough = self._ranking.enough if self._ranking else ()
-        words.update(detail(row, words.size.width or self.size.width - 7, enough))
+        state = self.session.state
+        loaded = isinstance(proposal, Plan) and same(proposal, state.plan)
+        width = words.size.width or self.size.width - 7
+        words.update(detail(row, width, enough, measured(state) if loaded else ()))
         self.query_one("#detail", VerticalScroll).scroll_home(animate=False)
         if isinstance(proposal, Plan):
             view.hardware, view.plan = self.session.state.hardware, proposal

@@ -11,15 +11,20 @@ from textual.content import Content
 
 from llmchat.domain.memory import CPU, DISK, GIB, Account, cuda_index
 from llmchat.domain.plan import Kv, Plan, Precision, Proposal, Refusal
+from llmchat.domain.speed import PROMPT
+from llmchat.session.compared import full_speed
 from llmchat.ui.bars import BEST, DOT, LOADED
 from llmchat.ui.widgets.memory_text import MUTED
-from llmchat.ui.words import device_name, duration, number, speed
+from llmchat.ui.words import device_name, duration, number, rate
 
-Name = Literal["mark", "strategy", "precision", "kv", "gpus", "ram", "disk", "speed", "context", "verdict"]
+Name = Literal["mark", "strategy", "precision", "kv", "gpus", "ram", "disk", "speed", "full", "context", "verdict"]
 
 KV: dict[Kv, str] = {"device": "", "8bit": "8 bit", "ram": "in RAM"}
 VERDICT = 12
 """Least cells of the verdict."""
+
+LEAST: dict[Name, int] = {"strategy": 14, "kv": 9, "gpus": 12, "ram": 6, "speed": 7, "full": 6}
+"""Cells of columns that get narrower where there is little room."""
 
 Row = tuple[Proposal, ...]
 """What stands in one row: a proposal, or refusals of one strategy for one reason."""
@@ -55,7 +60,8 @@ def rows(proposals: Sequence[Proposal]) -> list[Row]:
 
 
 def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
-    """All columns where there is room; disk, then context, are left out where there is not."""
+    """All columns where there is room; context, then disk, are left out where there is not, others get narrower,
+    and at last RAM goes. What a full context slows down has a column only where there is such a plan."""
     gpus = max((len(per_gpu(p)) for p in proposals if isinstance(p, Plan)), default=0)
     found = [
         Column("mark", "", 2),
@@ -66,6 +72,7 @@ def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
         Column("ram", "RAM", 7, right=True),
         Column("disk", "Disk", 7, right=True),
         Column("speed", "tok/s", 8, right=True),
+        Column("full", "full", 7, right=True),
         Column("context", "Context", 10, right=True),
         Column("verdict", "  Verdict", 20),
     ]
@@ -73,12 +80,20 @@ def columns(proposals: Sequence[Proposal], width: int) -> list[Column]:
         found = [column for column in found if column.name != "gpus"]
     if all(proposal.kv == "device" for proposal in proposals):
         found = [column for column in found if column.name != "kv"]
+    if not any(isinstance(p, Plan) and full_speed(p) for p in proposals):
+        found = [column for column in found if column.name != "full"]
     optional: list[Name] = ["context", "disk"]
     while sum(column.width for column in found) > width and optional:
         leave = optional.pop(0)
         found = [column for column in found if column.name != leave]
     over = sum(column.width for column in found[:-1]) + VERDICT - width
-    found = [replace(c, width=max(13, c.width - over)) if c.name == "gpus" and over > 0 else c for c in found]
+    for column in tuple(found[:-1]):
+        less = min(over, column.width - LEAST.get(column.name, column.width))
+        if less > 0:
+            found[found.index(column)] = replace(column, width=column.width - less)
+            over -= less
+    if over > 0:
+        found = [column for column in found if column.name != "ram"]
     spare = width - sum(column.width for column in found[:-1])
     return [*found[:-1], Column("verdict", " Verdict", max(VERDICT, min(30, spare)))]
 
@@ -112,7 +127,8 @@ def _plan_texts(plan: Plan, comfortable: float) -> dict[Name, str]:
         "gpus": per_gpu(plan),
         "ram": _held(plan.devices.get(CPU)),
         "disk": _held(plan.devices.get(DISK)),
-        "speed": speed(plan.tokens_per_second).removesuffix(" tok/s"),
+        "speed": rate(plan.tokens_per_second),
+        "full": rate(full) if (full := full_speed(plan)) else "",
         "context": f"{plan.context:,}",
         "verdict": " fits" if plan.tokens_per_second >= comfortable else " fits, slow",
     }
@@ -155,13 +171,17 @@ def _held(account: Account | None) -> str:
     return number(account.engine) if account and account.engine else ""
 
 
-def detail(row: Row, width: int, enough: Sequence[str] = ()) -> Content:
-    """Why, in words, for the row under the cursor. ``enough``: what would do better than this machine."""
+def detail(row: Row, width: int, enough: Sequence[str] = (), measured: Sequence[str] = ()) -> Content:
+    """Why, in words, for the row under the cursor. ``enough``: what would do better than this machine;
+    ``measured``: what came of the plan, where it is the loaded one."""
     proposal = row[0]
     if isinstance(proposal, Plan):
-        head = f"first token of a 512-token prompt after {_first(proposal.time_to_first_token)}"
+        head = f"first token of a {PROMPT}-token prompt after {_first(proposal.time_to_first_token)}"
         title = Content.assemble((proposal.label, "bold $primary"), (f"  {head}", MUTED))
         lines = [title, *([Content(proposal.why_not)] if proposal.why_not else [])]
+        if measured:
+            lines += [Content.styled("Measured:", MUTED), *_items(measured, width)]
+            lines.append(Content.styled("Planned:", MUTED))
         lines += _items(proposal.because, width)
         if enough and not proposal.why_not:
             lines += [Content.styled("What would do better:", MUTED), *_items(enough, width)]
