@@ -98,8 +98,12 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     weights: int = 0
     kv_cache: int = 0
     reserved: int = 0
-    """Bytes that torch's allocator has reserved (weights and KV cache included); on the CPU the process's RSS,
-    pages of mapped files (libraries, checkpoints) included."""
+    """Bytes that torch's allocator has reserved (weights and KV cache included); on the CPU what the process
+    holds: its heap, shared memory, and ``mapped``."""
+    mapped: int = 0
+    """Bytes of weights that are views into mapped files: the only pages of files that count as held."""
+    context: int = 0
+    """Bytes that a CUDA context takes on this GPU beside ``reserved``; 0 where that is not known."""
 
 
 class Heartbeat(Event, frozen=True):

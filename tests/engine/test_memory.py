@@ -33,6 +33,9 @@ def test_a_file_that_was_read_is_not_held(tmp_path: Path) -> None:
     module.register_buffer("in_file", view)
     module.register_buffer("on_heap", heap)
     assert memory.mapped(module) == size
+    told = memory.held({}, {}, in_files=size)["cpu"]
+    assert (told.mapped, told.context) == (size, 0)
+    assert told.reserved - memory.private() == pytest.approx(size, rel=0.25)
 
 
 def test_gaps_are_told_with_planned_and_measured_bytes(

@@ -240,7 +240,7 @@ async def test_the_running_engine_s_own_ram_comes_back(monkeypatch: pytest.Monke
     monkeypatch.setattr(EngineHost, "pid", os.getpid())
     own = footprint(os.getpid())
     found = await there.profile()
-    assert own is not None and 0 < own.private < own.resident
+    assert own is not None and own.private > 0
     assert found.ram_available - GIB == pytest.approx(own.private, rel=0.2)
 
 

@@ -18,6 +18,7 @@ from llmchat.session.hardware.ram import Ram
 from llmchat.session.hardware.sampler import FakeSampler, Sampler, gpu_account, ram_account
 
 PID = os.getpid()
+CENT = GIB // 100
 HELD = Held(weights=40 * GIB, kv_cache=2 * GIB, reserved=45 * GIB)
 
 
@@ -71,16 +72,42 @@ def test_managed_memory_that_the_driver_s_figure_leaves_out() -> None:
     watch = sampler(gpu)
     gpu.used = 44 * GIB
     account = watch.sample({"cuda:0": HELD}, PID).gpus[0].account
-    assert (account.weights, account.kv_cache) == (40 * GIB, 2 * GIB)
+    assert (account.weights, account.kv_cache, account.compute) == (39 * GIB, 2 * GIB, 3 * GIB)
     assert account.used == 44 * GIB
 
 
+MANAGED = Held(weights=1496 * CENT, kv_cache=5 * CENT, reserved=1515 * CENT, context=67 * CENT)
+"""On an H200 a plain load of these weights had 0.86 GiB beside them: the context, and what torch reserved."""
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "used"),
+    [
+        (86, {}, 1582),  # all of it is on the GPU
+        (86, {7: 300}, 1882),  # beside somebody else
+        (86, {7: 300}, 2182),  # and beside somebody the driver does not list
+        (1582, {7: 300}, 1882),  # without managed memory
+        (1582, {}, 2082),
+    ],
+)
+def test_the_context_counts_beside_managed_weights(own: int, others: dict[int, int], used: int) -> None:
+    gpu = FakeGpu("GPU-a", 80 * GIB)
+    watch = sampler(gpu)
+    gpu.used = used * CENT
+    gpu.processes = {PID: own * CENT, **{pid: size * CENT for pid, size in others.items()}}
+    account = watch.sample({"cuda:0": MANAGED}, PID).gpus[0].account
+    assert (account.weights, account.kv_cache, account.compute) == (1496 * CENT, 5 * CENT, 81 * CENT)
+    assert account.other == sum(others.values()) * CENT
+    assert account.unaccounted == (used - 1582 - sum(others.values())) * CENT
+
+
 def test_weights_that_were_paged_out_are_not_shown_on_the_gpu() -> None:
-    gpu = FakeGpu("GPU-a", 80 * GIB, processes={PID: GIB})
+    gpu = FakeGpu("GPU-a", 80 * GIB, processes={PID: 3 * GIB})
     watch = sampler(gpu)
     gpu.used = 30 * GIB
     account = watch.sample({"cuda:0": HELD}, PID).gpus[0].account
-    assert (account.weights, account.used) == (30 * GIB, 30 * GIB)
+    assert (account.weights, account.kv_cache, account.compute) == (25 * GIB, 2 * GIB, 3 * GIB)
+    assert account.used == 30 * GIB
 
 
 def test_a_gpu_that_tells_nothing() -> None:
@@ -101,23 +128,32 @@ BYTES = st.integers(0, 2**40)
     st.none() | st.dictionaries(st.integers(1, 3), BYTES),
 )
 def test_the_kinds_always_add_up_to_the_driver_s_total(
-    before: int, parts: tuple[int, int, int], held: tuple[int, int, int], pid: int, listed: dict[int, int] | None
+    before: int,
+    parts: tuple[int, int, int],
+    held: tuple[int, int, int],
+    context: int,
+    listed: dict[int, int] | None,
 ) -> None:
     memory = GpuMemory(total=sum(parts), free=parts[0], used=parts[1], reserved=parts[2])
     account = gpu_account(
-        memory, Held(weights=held[0], kv_cache=held[1], reserved=held[2]), listed, 1, min(before, memory.used)
+        memory,
+        Held(weights=held[0], kv_cache=held[1], reserved=held[2], context=context),
+        listed,
+        1,
+        min(before, memory.used),
     )
     assert account.total == memory.total and account.free == memory.free
     assert min(account.weights, account.kv_cache, account.compute, account.other, account.unaccounted) >= 0
 
 
-@given(BYTES, BYTES, st.tuples(BYTES, BYTES, BYTES), st.none() | BYTES, BYTES)
+@given(BYTES, BYTES, st.tuples(BYTES, BYTES, BYTES, BYTES), st.none() | BYTES, BYTES)
 def test_the_ram_s_kinds_always_add_up(
-    total: int, free: int, held: tuple[int, int, int], resident: int | None, private: int
+    total: int, free: int, held: tuple[int, int, int, int], mapped: int | None, private: int
 ) -> None:
     memory = Ram(total=total, available=min(free, total))
-    own = None if resident is None else Footprint(resident=resident, private=min(private, resident))
-    account = ram_account(memory, Held(weights=held[0], kv_cache=held[1], reserved=held[2]), own)
+    own = None if mapped is None else Footprint(private=private, mapped=mapped)
+    said = Held(weights=held[0], kv_cache=held[1], reserved=held[2], mapped=held[3])
+    account = ram_account(memory, said, own)
     assert account.total == total
     assert min(account.weights, account.kv_cache, account.compute, account.other, account.free) >= 0
 
@@ -126,7 +162,7 @@ def test_ram_of_an_engine() -> None:
     account = ram_account(
         Ram(total=64 * GIB, available=30 * GIB),
         Held(weights=10 * GIB, kv_cache=GIB, reserved=9 * GIB),
-        Footprint(resident=14 * GIB, private=14 * GIB),
+        Footprint(private=14 * GIB, mapped=GIB),
     )
     assert account == Account(weights=10 * GIB, kv_cache=GIB, compute=3 * GIB, other=20 * GIB, free=30 * GIB)
 
@@ -134,16 +170,29 @@ def test_ram_of_an_engine() -> None:
 def test_mapped_weights_are_taken_off_what_is_free() -> None:
     account = ram_account(
         Ram(total=64 * GIB, available=60 * GIB),
-        Held(weights=30 * GIB),
-        Footprint(resident=31 * GIB, private=GIB),
+        Held(weights=30 * GIB, mapped=30 * GIB),
+        Footprint(private=GIB, mapped=31 * GIB),
     )
     assert (account.weights, account.compute, account.free, account.other) == (30 * GIB, GIB, 30 * GIB, 3 * GIB)
 
 
+def test_pages_of_a_checkpoint_whose_weights_went_to_the_gpu_are_not_the_engine_s() -> None:
+    """As ram-offload had it on an H200: 3.99 GiB of the mapped checkpoint were still in RAM."""
+    account = ram_account(
+        Ram(total=2000 * GIB, available=1900 * GIB),
+        Held(weights=1097 * CENT, reserved=1265 * CENT),
+        Footprint(private=1265 * CENT, mapped=399 * CENT),
+    )
+    assert (account.weights, account.compute) == (1097 * CENT, 168 * CENT)
+    assert account.free == 1900 * GIB
+
+
 def test_of_mapped_pages_nothing_comes_back_to_ram_that_was_free_already() -> None:
     """Free and the engine's private bytes are what a new engine finds."""
-    own = Footprint(resident=5 * GIB, private=2 * GIB)
-    account = ram_account(Ram(total=16 * GIB, available=10 * GIB), Held(weights=3 * GIB), own)
+    own = Footprint(private=2 * GIB, mapped=3 * GIB)
+    held = Held(weights=3 * GIB, mapped=2 * GIB)
+    account = ram_account(Ram(total=16 * GIB, available=10 * GIB), held, own)
+    assert account.engine == 4 * GIB
     assert account.free + account.engine == 12 * GIB
 
 

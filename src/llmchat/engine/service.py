@@ -172,7 +172,8 @@ class Service:
             generator = self._generator
             try:
                 kv = generator.kv_bytes() if generator else {}
-                self._channel.send(Heartbeat(held=memory.held(self._sizes, kv, self._in_files)))
+                held = memory.held(self._sizes, kv, self._in_files, self._found.contexts)
+                self._channel.send(Heartbeat(held=held))
             except RuntimeError as error:  # a cache that grows while it is counted, a GPU that is lost
                 print(f"llmchat engine: no heartbeat: {error}", file=sys.stderr)  # noqa: T201
 

@@ -119,13 +119,23 @@ def _offloaded(model: Any) -> Iterator[torch.Tensor]:
             return
 
 
-def held(sizes: Mapping[str, int], kv: Mapping[str, int], in_files: int = 0) -> dict[str, Held]:
-    """For the heartbeat. ``sizes`` and ``in_files``: as ``weights`` and ``mapped`` counted after the load."""
+def held(
+    sizes: Mapping[str, int], kv: Mapping[str, int], in_files: int = 0, contexts: Mapping[int, int] | None = None
+) -> dict[str, Held]:
+    """For the heartbeat. ``sizes`` and ``in_files``: as ``weights`` and ``mapped`` counted after the load;
+    ``contexts``: as for ``accounts``."""
+    own = {cuda(index): size for index, size in (contexts or {}).items()}
     totals = {CPU: private() + in_files}
     if cuda_in_use():
         totals |= {cuda(index): torch.cuda.memory_reserved(index) for index in range(torch.cuda.device_count())}
     return {
-        name: Held(weights=sizes.get(name, 0), kv_cache=kv.get(name, 0), reserved=total)
+        name: Held(
+            weights=sizes.get(name, 0),
+            kv_cache=kv.get(name, 0),
+            reserved=total,
+            mapped=in_files if name == CPU else 0,
+            context=own.get(name, 0),
+        )
         for name, total in totals.items()
         if total
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -53,7 +53,7 @@ class Machine:
         probed = profile = await in_thread(_probe)
         ready = self._engine.ready
         if ready is not None:
-            profile = _as_engine_sees(profile, ready)
+            profile = as_engine_sees(profile, ready)
         known = await in_thread(calibration.load, profile)
         if known is not None:
             profile = calibration.merged(profile, known)
@@ -83,13 +83,13 @@ class Machine:
         be measured now. A given machine is as it is given."""
         if not self.real:
             return profile
-        file = await in_thread(_large_file, folder)
+        file = await in_thread(large_file, folder.glob("*.safetensors"))
         if calibration.complete(profile, file):
             return profile
         measured = await self._engine.run(Calibrate(id=0, disk_file=file), Calibrated, on_event)
         ready = self._engine.ready
         if ready is not None:
-            profile = _as_engine_sees(profile, ready)
+            profile = as_engine_sees(profile, ready)
         return calibration.merged(profile, await in_thread(calibration.save, profile, measured))
 
     async def settle(self, expected: HardwareProfile) -> int:
@@ -145,7 +145,7 @@ def _probe() -> HardwareProfile:
     return probe(Path(HF_HUB_CACHE))
 
 
-def _as_engine_sees(profile: HardwareProfile, ready: Ready) -> HardwareProfile:
+def as_engine_sees(profile: HardwareProfile, ready: Ready) -> HardwareProfile:
     """What package metadata cannot tell: the engine has imported these libraries and tried them."""
     versions = ready.versions
     if "torch" not in versions:
@@ -161,9 +161,11 @@ def _as_engine_sees(profile: HardwareProfile, ready: Ready) -> HardwareProfile:
     return calibration.with_cuda(msgspec.structs.replace(profile, software=software), ready.gpus)
 
 
-def _large_file(folder: Path) -> str:
-    files = [p for p in folder.glob("*.safetensors") if p.is_file() and p.stat().st_size >= CALIBRATION_FILE_MIN]
-    return str(max(files, key=lambda p: p.stat().st_size)) if files else ""
+def large_file(paths: Iterable[Path]) -> str:
+    """The largest of them, to time the disk with; empty where none is large enough."""
+    sizes = {str(path): path.stat().st_size for path in paths if path.is_file()}
+    largest = max(sizes, key=sizes.__getitem__, default="")
+    return largest if largest and sizes[largest] >= CALIBRATION_FILE_MIN else ""
 
 
 def _missing(now: HardwareProfile, expected: HardwareProfile) -> int:

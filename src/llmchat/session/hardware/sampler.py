@@ -83,16 +83,16 @@ def gpu_account(
     """One GPU's bytes by kind.
 
     ``processes``: bytes by process id as the driver tells them, None where it does not; in a container it may list
-    nobody. ``before``: bytes in use when the engine held nothing.
+    nobody. ``before``: bytes in use when the engine held nothing. What the engine reserved and is not here are
+    weights: pages of managed memory, which the driver has moved to RAM.
     """
     listed = dict(processes or {})
     own = listed.pop(engine_pid, None) if engine_pid is not None else None
     if own is None:
-        grown = max(0, memory.used - before - held.reserved)
-        own = held.reserved + min(grown, MOST_CONTEXT) if held.reserved else 0
-    # The driver's figure of a process leaves managed memory out: then the engine's own count is the larger one.
-    engine = min(max(own, held.reserved, held.weights + held.kv_cache), memory.used)
-    weights = min(held.weights, engine)
+        engine = _by_growth(memory, held, before)
+    else:
+        engine = _by_driver(memory, held, own, sum(listed.values()))
+    weights = min(max(0, held.weights - max(0, held.reserved - engine)), engine)
     kv_cache = min(held.kv_cache, engine - weights)
     rest = memory.used - engine
     other = min(rest, max(sum(listed.values()), before))
@@ -104,6 +104,26 @@ def gpu_account(
         free=memory.free,
         unaccounted=rest - other + memory.reserved,
     )
+
+
+def _by_driver(memory: GpuMemory, held: Held, own: int, others: int) -> int:
+    """Bytes of the engine where the driver tells those of its process (``own``) and of the ``others``.
+
+    The figure of a process leaves managed memory out, that of the device does not: what is in use beyond all
+    processes is the engine's, as far as it says that it holds more than its figure.
+    """
+    says = max(held.reserved, held.weights + held.kv_cache)
+    says += held.context if held.reserved else 0
+    beyond = max(0, memory.used - own - others)
+    return min(max(own, min(says, own + beyond)), memory.used)
+
+
+def _by_growth(memory: GpuMemory, held: Held, before: int) -> int:
+    """Bytes of the engine where the driver does not tell those of its process: what it says, and of what is in use
+    since then as much as a CUDA context takes."""
+    grown = max(0, memory.used - before - held.reserved)
+    own = held.reserved + min(grown, MOST_CONTEXT) if held.reserved else 0
+    return min(max(own, held.weights + held.kv_cache), memory.used)
 
 
 def unknown_account(ram: Ram, held: Held) -> Account:
@@ -122,10 +142,11 @@ def unknown_account(ram: Ram, held: Held) -> Account:
 def ram_account(memory: Ram, held: Held, own: Footprint | None) -> Account:
     """The RAM's bytes by kind; ``own`` is the engine process's, None where only ``held`` knows.
 
-    Pages of mapped files (weights of a checkpoint, libraries) the system counts as available: they are shown as
-    the engine's here, and taken off what is free, so that nothing is counted twice.
+    Pages of mapped files the system counts as available. Those in which the engine's weights lie are shown as its
+    own here, and taken off what is free, so that nothing is counted twice; others, such as libraries and a
+    checkpoint whose weights went to a GPU, stay what the system calls them.
     """
-    total = own.resident if own else held.reserved
+    total = own.private + min(own.mapped, held.mapped) if own else held.reserved
     compute = max(0, total - held.weights - held.kv_cache)
     engine = min(held.weights + held.kv_cache + compute, memory.total)
     weights = min(held.weights, engine)
