@@ -15,6 +15,7 @@ from llmchat.domain.model import LayerCache, ModelFacts, Module
 from llmchat.domain.plan import Kv, Plan, Precision, Proposal, Refusal, Request
 from llmchat.domain.precision import model_bytes
 from llmchat.domain.strategies.base import Case, Strategy
+from llmchat.domain.strategies.fill import Space
 from llmchat.domain.strategies.reserve import CUDA_CONTEXT
 from llmchat.domain.strategies.rooms import SYSTEM_RAM
 
@@ -254,5 +255,8 @@ def test_no_layer_is_off_the_gpus_while_one_has_room(question: Question) -> None
     for room in case.gpus:
         account = answer.devices.get(room.device)
         main = room.device == answer.main_device
-        left = room.capacity - account.engine if account else room.room
-        assert all(left < (block.weights if main else block.size) for block in away)
+        left = room.space
+        if account:
+            left = Space(left.loading - account.weights, room.capacity - account.engine)
+        for block in away:
+            assert not left.holds(Space(block.weights, block.weights) if main else block.space)

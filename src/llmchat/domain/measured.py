@@ -65,6 +65,37 @@ def lesson(runs: Iterable[Run], strategy: str, precision: Precision, kv: Kv) -> 
     )
 
 
+def alike(plans: Iterable[Plan]) -> list[Plan]:
+    """The plans; those that were never measured have the speed of one that was and holds the model in just the
+    same way: ``ram-offload`` with every layer on GPUs is ``multi-gpu`` by another name."""
+    plans = list(plans)
+    known = {_way(plan): plan for plan in plans if _learned(plan) != 1.0}
+    return [_like(plan, known.get(_way(plan), plan)) for plan in plans]
+
+
+def _way(plan: Plan) -> tuple[object, ...]:
+    """Plans of which this is equal do the same work: nothing is moved by one that is not by the other."""
+    return plan.precision, plan.kv, plan.main_device, tuple(plan.placement.items()), round(plan.formula, 6)
+
+
+def _learned(plan: Plan) -> float:
+    """By what earlier runs changed its predicted speed."""
+    return plan.tokens_per_second / plan.formula if plan.formula else 1.0
+
+
+def _like(plan: Plan, measured: Plan) -> Plan:
+    if _learned(plan) != 1.0 or _learned(measured) == 1.0:
+        return plan
+    learned = _learned(measured)
+    gave = f"gave {learned:.0%} of the speed by arithmetic here"
+    return msgspec.structs.replace(
+        plan,
+        tokens_per_second=plan.tokens_per_second * learned,
+        full_tokens_per_second=plan.full_tokens_per_second * learned,
+        because=(*plan.because, f"{measured.strategy} holds it in the same way and {gave}: that is counted"),
+    )
+
+
 def gaps(plan: Plan, measured: dict[str, Account]) -> dict[str, int]:
     """Device to bytes of weights and compute beyond the planned ones (negative: below), where that is over GAP.
     Compute that is below is no gap: a full context still needs it; nor is the KV cache, which grows."""

@@ -59,6 +59,9 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     parameters: int
     hidden_size: int
     vocab_size: int
+    attention_bytes: int | None = None
+    """Of one token's keys and values in one layer once they are expanded for every query head (grouped queries,
+    MLA): heads x (key size + value size) x bytes; None: taken as twice the hidden size."""
     max_context: int | None
     """Tokens the model was made for; None where the config does not say."""
     modules: tuple[Module, ...]

@@ -9,7 +9,7 @@ import msgspec
 
 from llmchat.domain import enough, prequantized, ranking, remedies, verdict
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.measured import NOTHING, Run, lesson
+from llmchat.domain.measured import NOTHING, Run, alike, lesson
 from llmchat.domain.memory import CPU, cuda
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Kv, Plan, Precision, Proposal, Ranking, Refusal, Request
@@ -38,7 +38,7 @@ def rank(model: ModelFacts, hardware: HardwareProfile, request: Request, runs: S
     context = request.context or min(DEFAULT_CONTEXT, model.max_context or DEFAULT_CONTEXT)
     inquiry = _Inquiry(model, hardware, request, tuple(runs), context)
     proposals = [answer for precision in ORDER for answer in inquiry.at(precision)]
-    plans = ranking.ordered([p for p in proposals if isinstance(p, Plan)], request)
+    plans = ranking.ordered(alike(p for p in proposals if isinstance(p, Plan)), request)
     best = next((plan for plan in plans if asked_for(plan, request)), None)
     refusals = sorted((p for p in proposals if isinstance(p, Refusal)), key=_nearest(request))
     helped = tuple(remedies.with_others(refusal, plans) for refusal in refusals)
@@ -78,7 +78,7 @@ class _Inquiry:
         """With the KV cache as asked; where that does not fit and nothing was asked, also what fits otherwise."""
         answer = self._answer(strategy, case)
         yield remedies.with_context(strategy, case, answer)
-        if isinstance(answer, Refusal) and answer.device is not None and self.request.kv is None:
+        if isinstance(answer, Refusal) and self.request.kv is None and _could_help(case, answer):
             others = (self._answer(strategy, other) for other in elsewhere)
             yield from (other for other in others if isinstance(other, Plan) and other.main_device != CPU)
 
@@ -87,6 +87,12 @@ class _Inquiry:
             return refusal
         learned = lesson(self.runs, strategy.name, case.precision, case.kv)
         return strategy.answer(case if learned is NOTHING else replace(case, lesson=learned))
+
+
+def _could_help(case: Case, refusal: Refusal) -> bool:
+    """Whether to put the KV cache elsewhere could make up for what is missing, uneven layers allowed for."""
+    slack = max((layer.size for layer in case.blocks.layers), default=0)
+    return 0 < refusal.missing <= case.blocks.kv + slack
 
 
 def _kv_can_move(case: Case) -> bool:

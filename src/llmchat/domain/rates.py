@@ -30,19 +30,20 @@ outer tracks, Gigabit Ethernet, a RAM disk."""
 UNKNOWN_DISK = 0.5e9
 GPU_LAYER_OVERHEAD = 1.04e-3
 """Seconds to launch one decoder layer's kernels: 30 tokens/s over 32 layers, launch-bound, measured on an H200."""
-CALIBRATED_SHARE = 0.74
-"""Of the speed that the calibrated launches allow, what the engine reaches on a GPU: an 8-billion Llama on an H200
-gave 33.6 tokens/s (median of nine replies in three loads, 26 to 43: the host's noise), calibration said 45.7."""
+CALIBRATED_SHARE = 0.82
+"""Of the speed that the calibrated launches allow, what the engine reaches on a GPU: the median of five loads of
+an 8-billion Llama on an H200. They gave 0.62 to 1.30 of it: on that host the same loop runs at 25 or at 50
+tokens/s from one minute to the next, and calibration is a moment, too."""
 CPU_LAYER_OVERHEAD = 0.49e-3
 """Seconds a layer on a CPU: 14.6 ms over 30 layers, measured on 2 cores."""
-BNB_LAUNCHES = {Precision.INT8: 3.9, Precision.INT4: 1.3}
+BNB_LAUNCHES = {Precision.INT8: 4.3, Precision.INT4: 1.5}
 """bitsandbytes launches more kernels a layer. Measured for an 8-billion Llama on an H200 (torch 2.11, bitsandbytes
-0.50, 2026-12-01), medians of three runs, tokens/s: 28.6 as published, 8.6 in 8 bit, 21.8 in nf4."""
+0.50, 2026-12-01), against what calibration allowed then: 0.19 in 8 bit, 0.55 in nf4, 0.82 as published."""
 BNB_CPU_LAUNCHES = 1.5
 """The same on a CPU, where a layer's calls cost little beside its arithmetic. An estimate."""
-KV_LAUNCHES: dict[Kv, float] = {"device": 1.0, "8bit": 1.25, "ram": 1.55}
-"""More kernels a layer for a KV cache that is quantized or fetched. Measured as above: 27.9 and 22.1 tokens/s
-where the KV cache with its layers gave some 34."""
+KV_LAUNCHES: dict[Kv, float] = {"device": 1.0, "8bit": 1.2, "ram": 1.4}
+"""More kernels a layer for a KV cache that is quantized or fetched. Measured as above, two loads each: 0.61 and
+0.93, 0.48 and 0.70. So an estimate."""
 KV_TRAFFIC: dict[Kv, float] = {"device": 3.0, "8bit": 3.5, "ram": 3.0}
 """Of the 16-bit KV cache's bytes, what a decode step moves in the memory of the GPU: the cache grows by
 concatenation, which reads and writes all of it, and attention reads it; 8 bit is expanded to 16 before."""

@@ -92,6 +92,15 @@ def predict(held: Holding) -> Speed:
     )
 
 
+def _alike(held: Holding) -> list[tuple[Module, str, int]]:
+    """Modules that differ in nothing but their name, on one device: one of them, the device, and how many."""
+    groups: dict[tuple[object, ...], list[Module]] = {}
+    for m in held.model.modules:
+        cost = (m.kind, m.bytes, m.active_bytes, m.linear_params, m.linear_bytes, m.cache)
+        groups.setdefault((held.placement[m.name], *cost), []).append(m)
+    return [(same[0], str(device), len(same)) for (device, *_), same in groups.items()]
+
+
 class _Passes:
     """Forward passes of one model as it is held."""
 
@@ -102,6 +111,7 @@ class _Passes:
         self.cpu = CpuRates(held.model, held.hardware, held.precision, PROMPT)
         self.disk = rates.disk(held.hardware)
         self.on_gpu = held.main_device != CPU
+        self.alike = _alike(held)
         touched = sum(min(module.bytes, module.active_bytes) for module in held.model.modules)
         self.active_share = touched / max(1, held.model.weight_bytes)
         """Of the weights, what one token reads."""
@@ -109,23 +119,24 @@ class _Passes:
     def seconds(self, launches: float, context: int, prefill: bool = False) -> float:
         """Of one pass: of a token after ``context`` others, or of a prompt of PROMPT tokens."""
         spent = _Pass()
-        for module in self.held.model.modules:
-            self._add(module, self.held.placement[module.name], prefill, context, spent)
+        for module, device, count in self.alike:
+            self._add(module, device, count, prefill, context, spent)
         if self.held.overflow:
             bandwidth = self.gpus[self.held.main_device][1]
             spent.gpu += self.held.overflow.seconds(bandwidth, 1.0 if prefill else self.active_share)
         return spent.total(launches, self.on_gpu)
 
-    def _add(self, module: Module, device: str, prefill: bool, context: int, spent: _Pass) -> None:
+    def _add(self, module: Module, device: str, count: int, prefill: bool, context: int, spent: _Pass) -> None:
+        """``count`` such modules on ``device``."""
         runs_on = device if cuda_index(device) is not None else self.held.main_device
         if runs_on == CPU:
-            spent.cpu += self._on_cpu(module, prefill, context)
+            spent.cpu += count * self._on_cpu(module, prefill, context)
         else:
             gpu, bandwidth, compute = self.gpus[runs_on]
-            spent.gpu += self._on_gpu(module, bandwidth, compute, prefill, context)
+            spent.gpu += count * self._on_gpu(module, bandwidth, compute, prefill, context)
             if self.held.kv == "ram" and not prefill and kv.grows(module.cache):
-                spent.copies += module.cache.size(context) / rates.pinned(gpu)
-        spent.copies += self._copied(module, device)
+                spent.copies += count * module.cache.size(context) / rates.pinned(gpu)
+        spent.copies += count * self._copied(module, device)
 
     def _on_cpu(self, module: Module, prefill: bool, context: int) -> float:
         read = self.cpu.read(module, module.cache.size(context))

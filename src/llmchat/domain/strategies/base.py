@@ -11,6 +11,7 @@ from llmchat.domain.measured import NOTHING, Lesson
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Kv, Precision, Proposal, Request
 from llmchat.domain.strategies import blocks, kv_policy, offload, rooms
+from llmchat.domain.strategies.fill import Space
 from llmchat.domain.strategies.reserve import transient
 
 
@@ -45,14 +46,15 @@ class Case:
 
     @cached_property
     def transient(self) -> int:
-        """Bytes that a pass needs for a moment on each device that runs a part of the model."""
-        return transient(self.model, self.context)
+        """Bytes that the CPU needs for a moment when it runs the model."""
+        return max(transient(self.model, self.context, self.precision))
 
     @cached_property
-    def beside(self) -> int:
+    def beside(self) -> Space:
         """Bytes that each GPU needs beside weights, KV cache and the CUDA context."""
         staging = kv_policy.staging((module.cache for module in self.model.modules), self.context, self.kv)
-        return self.transient + staging + self.lesson.gpu
+        extra = Space(self.lesson.gpu, staging + self.lesson.gpu)
+        return transient(self.model, self.context, self.precision).plus(extra)
 
     @cached_property
     def gpus(self) -> tuple[rooms.Room, ...]:

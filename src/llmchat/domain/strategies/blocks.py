@@ -9,6 +9,7 @@ from llmchat.domain.model import ModelFacts, Module
 from llmchat.domain.plan import Kv, Precision
 from llmchat.domain.precision import weight_bytes
 from llmchat.domain.strategies import kv_policy
+from llmchat.domain.strategies.fill import Space
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Block:
     @property
     def size(self) -> int:
         return self.weights + self.kv
+
+    @property
+    def space(self) -> Space:
+        return Space(self.weights, self.size)
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ class Blocks:
     @property
     def size(self) -> int:
         return self.weights + self.kv
+
+    @property
+    def space(self) -> Space:
+        return Space(self.weights, self.size)
 
     @property
     def all(self) -> tuple[Block, ...]:

@@ -22,8 +22,9 @@ def propose(case: Case) -> Proposal:
         "resident",
         ((block, CPU) for block in case.blocks.all),
         CPU,
-        {CPU: case.transient},
+        (),
         (f"all {len(case.model.layers)} layers and their KV cache fit in RAM",),
+        beside={CPU: case.transient},
     )
 
 

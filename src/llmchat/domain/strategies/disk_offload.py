@@ -55,9 +55,9 @@ def _with_gpu(case: Case) -> Plan | Refusal:
         "offloaded",
         (*((block, room.device) for block, room in found.kept), *_shelf(shelved)),
         found.main.device,
-        {room.device: room.reserve for _, room in found.kept}
-        | {found.main.device: found.main.reserve + found.staging, CPU: shelved.staging},
+        found.rooms,
         (_because(case, shelved, found.main.device),),
+        beside={found.main.device: found.staging, CPU: shelved.staging},
     )
 
 
@@ -72,8 +72,9 @@ def _without_gpu(case: Case) -> Plan | Refusal:
         "offloaded",
         _shelf(shelved),
         CPU,
-        {CPU: case.transient + shelved.staging},
+        (),
         _without_gpu_because(case, shelved),
+        beside={CPU: case.transient + shelved.staging},
     )
 
 

@@ -13,6 +13,7 @@ from llmchat.domain.plan import Plan, Proposal, Refusal
 from llmchat.domain.speed import Overflow
 from llmchat.domain.strategies import checks, outcome, rooms
 from llmchat.domain.strategies.base import Case, Strategy
+from llmchat.domain.strategies.fill import Space
 from llmchat.domain.strategies.rooms import Room
 from llmchat.domain.words import at, place
 
@@ -46,11 +47,12 @@ def _no_rmm(case: Case) -> Refusal | None:
 def _on(case: Case, room: Room) -> Plan | Refusal:
     """KV cache and activations are ordinary memory of the GPU; weights take the rest of it, and RAM."""
     weights, kv = case.blocks.weights, case.blocks.kv
-    if room.room < kv + weights and (bound := _bound(case, room)):
+    space = room.space
+    if not space.holds(case.blocks.space) and (bound := _bound(case, room)):
         return _short_of(case, room, bound)
-    if room.room < kv:
-        return outcome.short(case, NAME, room.device, kv - room.room)
-    over = max(0, weights - (room.room - kv))
+    if not space.holds(Space(0, kv)):
+        return outcome.short(case, NAME, room.device, space.lacks(Space(0, kv)))
+    over = max(0, weights - min(space.running - kv, space.loading))
     if over > case.ram:
         return outcome.short(case, NAME, CPU, over - case.ram)
     return outcome.plan(
@@ -59,9 +61,9 @@ def _on(case: Case, room: Room) -> Plan | Refusal:
         "managed",
         ((block, room.device) for block in case.blocks.all),
         room.device,
-        {room.device: room.reserve},
+        [room],
         _because(room, over),
-        Overflow(room.gpu, over, weights),
+        overflow=Overflow(room.gpu, over, weights),
     )
 
 
@@ -81,9 +83,10 @@ def _bound(case: Case, room: Room) -> str:
 
 def _short_of(case: Case, room: Room, bound: str) -> Refusal:
     """All must fit, or nobody else may use the GPU."""
-    missing = case.blocks.size - room.room
+    missing = room.space.lacks(case.blocks.space)
     if room.gpu.managed != "integrated" and room.gpu.index not in case.request.gpu_budget:
-        missing = min(missing, max(case.blocks.kv - room.room, rooms.other(room.gpu) - UNSHARED))
+        kv = room.space.lacks(Space(0, case.blocks.kv))
+        missing = min(missing, max(kv, rooms.other(room.gpu) - UNSHARED))
     refusal = outcome.short(case, NAME, room.device, missing)
     return msgspec.structs.replace(refusal, reason=f"{bound} {refusal.reason}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -11,6 +11,7 @@ from llmchat.domain.memory import CPU, gib
 from llmchat.domain.plan import Plan, Proposal, Refusal
 from llmchat.domain.strategies import checks, fill, outcome, rooms
 from llmchat.domain.strategies.base import Case, Strategy
+from llmchat.domain.strategies.fill import Space, Sums
 from llmchat.domain.strategies.rooms import Room
 from llmchat.domain.words import at
 
@@ -36,13 +37,19 @@ def propose(case: Case) -> Proposal:
         return refusal
     if case.ram < 0:
         return outcome.short(case, NAME, CPU, -case.ram)
-    usable = [room for room in case.gpus if room.room >= _largest(case)]
+    usable = [room for room in case.gpus if _can_hold_any(room, case)]
     return _spread_out(case, usable) or _short(case, usable)
 
 
-def _largest(case: Case) -> int:
-    """Bytes of the largest layer: a GPU without room for it takes no part."""
-    return max(layer.size for layer in case.blocks.layers)
+def _largest(case: Case) -> Space:
+    """Bytes of the largest layer, in either phase."""
+    layers = case.blocks.layers
+    return Space(max(layer.weights for layer in layers), max(layer.size for layer in layers))
+
+
+def _can_hold_any(room: Room, case: Case) -> bool:
+    """A GPU without room for the largest layer takes no part."""
+    return room.space.holds(_largest(case))
 
 
 def _too_few(case: Case) -> Refusal | None:
@@ -54,11 +61,11 @@ def _too_few(case: Case) -> Refusal | None:
 
 
 def _spread_out(case: Case, usable: Sequence[Room]) -> Plan | None:
-    sums = fill.prefix([layer.size for layer in case.blocks.layers])
+    sums = fill.prefix([layer.space for layer in case.blocks.layers])
     best = rooms.best(usable)
     for count in range(2, len(best) + 1):
         chosen = rooms.by_speed(best[:count])
-        if sum(room.room for room in chosen) < case.blocks.size:
+        if sum(room.space.running for room in chosen) < case.blocks.size:
             continue
         found = _spread(case, sums, chosen)
         if found and _alike(chosen):
@@ -74,8 +81,8 @@ def _alike(chosen: Sequence[Room]) -> bool:
     return len({(room.preference, room.bandwidth) for room in chosen}) == 1
 
 
-def _spread(case: Case, sums: Sequence[int], chosen: Sequence[Room]) -> Spread | None:
-    sizes = [room.room for room in chosen]
+def _spread(case: Case, sums: Sums, chosen: Sequence[Room]) -> Spread | None:
+    sizes = [room.space for room in chosen]
     for front, back in _ends(len(chosen)):
         counts = _fill(case, sums, sizes, front, back)
         if counts:
@@ -90,26 +97,26 @@ def _ends(count: int) -> Iterator[tuple[int, int]]:
             yield front, back
 
 
-def _left(case: Case, sizes: Sequence[int], front: int, back: int) -> list[int] | None:
+def _left(case: Case, sizes: Sequence[Space], front: int, back: int) -> list[Space] | None:
     """Room for layers once front and back are placed; None where those do not fit."""
     left = list(sizes)
-    left[front] -= case.blocks.front.size
-    left[back] -= case.blocks.back.size
-    return left if left[front] >= 0 and left[back] >= 0 else None
+    left[front] = left[front].minus(case.blocks.front.space)
+    left[back] = left[back].minus(case.blocks.back.space)
+    return None if left[front].negative or left[back].negative else left
 
 
-def _fill(case: Case, sums: Sequence[int], sizes: Sequence[int], front: int, back: int) -> Sequence[int] | None:
+def _fill(case: Case, sums: Sums, sizes: Sequence[Space], front: int, back: int) -> Sequence[int] | None:
     left = _left(case, sizes, front, back)
     layers = len(case.blocks.layers)
     return fill.fill(sums, left, layers, layers - 1) if left else None
 
 
-def _balanced(case: Case, sums: Sequence[int], chosen: Sequence[Room], found: Spread) -> Spread:
+def _balanced(case: Case, sums: Sums, chosen: Sequence[Room], found: Spread) -> Spread:
     """The same with the smallest share of every room that is enough."""
     low, high, best = 0.0, 1.0, found
     for _ in range(BALANCE_STEPS):
         share = (low + high) / 2
-        counts = _fill(case, sums, [int(room.room * share) for room in chosen], found.front, found.back)
+        counts = _fill(case, sums, [room.space.share(share) for room in chosen], found.front, found.back)
         if counts:
             high, best = share, Spread(counts, found.front, found.back)
         else:
@@ -135,7 +142,7 @@ def _plan(case: Case, chosen: Sequence[Room], spread: Spread) -> Plan:
         "resident",
         parts,
         devices[spread.front],
-        {room.device: room.reserve for room in chosen if room.device in used},
+        [room for room in chosen if room.device in used],
         (f"{len(case.blocks.layers)} layers in turn: {words}",),
     )
 
@@ -145,39 +152,42 @@ def _short(case: Case, usable: Sequence[Room]) -> Refusal:
     if not usable:
         return _all_short(case)
     amounts = []
+    sums = fill.prefix([layer.space for layer in case.blocks.layers])
     for grown in case.gpus:
         chosen = rooms.by_speed({*usable, grown})
-        amount = _missing(case, chosen, chosen.index(grown)) if len(chosen) > 1 else None
+        amount = _missing(case, sums, chosen, chosen.index(grown)) if len(chosen) > 1 else None
         if amount is not None:
-            amounts.append((max(amount, _largest(case) - grown.room), grown.gpu.index, grown.device))
+            amounts.append((max(amount, grown.space.lacks(_largest(case))), grown.gpu.index, grown.device))
     amount, _, device = min(amounts)
     return outcome.short(case, NAME, device, amount, _together(case))
 
 
 def _all_short(case: Case) -> Refusal:
     """No GPU has room for a layer: the roomiest would need all but the layer that another must take."""
-    layers = case.blocks.layers
-    roomiest = max(case.gpus, key=lambda room: (room.room, -room.gpu.index))
-    need = case.blocks.size - min(layers[0].size, layers[-1].size)
-    need = max(need, _largest(case))
-    return outcome.short(case, NAME, roomiest.device, need - roomiest.room, _together(case))
+    blocks = case.blocks
+    ends = (blocks.layers[0].space, blocks.layers[-1].space)
+    least = min((blocks.space.minus(end) for end in ends), key=lambda need: need.running)
+    amounts = [(max(room.space.lacks(least), room.space.lacks(_largest(case))), room) for room in case.gpus]
+    missing, roomiest = min(amounts, key=lambda pair: (pair[0], pair[1].gpu.index))
+    return outcome.short(case, NAME, roomiest.device, missing, _together(case))
 
 
 def _together(case: Case) -> str:
-    whole = case.blocks.size + sum(room.reserve for room in case.gpus)
+    whole = case.blocks.size + sum(room.compute(0) for room in case.gpus)
     have = sum(room.capacity for room in case.gpus)
     return f"The {len(case.gpus)} GPUs together have {gib(have)} for the {gib(whole)} that are needed."
 
 
-def _missing(case: Case, chosen: Sequence[Room], grown: int) -> int | None:
-    sums = fill.prefix([layer.size for layer in case.blocks.layers])
+def _missing(case: Case, sums: Sums, chosen: Sequence[Room], grown: int) -> int | None:
+    """Bytes that GPU number ``grown`` lacks, wherever front and back lie; None where it would have to hold all."""
     most = len(case.blocks.layers) - 1
+    spaces = [room.space for room in chosen]
     found = []
     for front, back in _ends(len(chosen)):
-        left = [room.room for room in chosen]
-        left[front] -= case.blocks.front.size
-        left[back] -= case.blocks.back.size
-        if all(room >= 0 for number, room in enumerate(left) if number != grown):
+        left = list(spaces)
+        left[front] = left[front].minus(case.blocks.front.space)
+        left[back] = left[back].minus(case.blocks.back.space)
+        if all(end == grown or not left[end].negative for end in (front, back)):
             found.append(fill.missing(sums, left, grown, most + 1, most))
     return min((amount for amount in found if amount is not None), default=None)
 
@@ -189,11 +199,11 @@ def more_that_are_enough(case: Case) -> tuple[int, Room] | None:
         return None
     model = max(case.gpus, key=lambda room: (room.gpu.total, -room.gpu.index))
     full = msgspec.structs.replace(model.gpu, free=model.gpu.total)
-    like = Room(gpu=full, capacity=full.total, reserve=model.reserve, preference=model.preference)
-    there = [room for room in case.gpus if room.room >= _largest(case)]
-    if like.room < _largest(case):
+    like = replace(model, gpu=full, capacity=full.total)
+    there = [room for room in case.gpus if _can_hold_any(room, case)]
+    if not _can_hold_any(like, case):
         return None
-    sums = fill.prefix([layer.size for layer in case.blocks.layers])
+    sums = fill.prefix([layer.space for layer in case.blocks.layers])
     for more in range(MOST_GPUS):
         if _spread(case, sums, [*there, *[like] * more]):
             return more, like

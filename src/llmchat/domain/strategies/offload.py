@@ -15,6 +15,7 @@ from itertools import accumulate
 from llmchat.domain import rates
 from llmchat.domain.strategies import fill, rooms
 from llmchat.domain.strategies.blocks import Block, Blocks
+from llmchat.domain.strategies.fill import Space, Sums
 from llmchat.domain.strategies.rooms import Room
 
 STAGED_LAYERS = 2
@@ -40,6 +41,11 @@ class Split:
     staging: int
     """Bytes on the main GPU."""
 
+    @property
+    def rooms(self) -> list[Room]:
+        """Of the GPUs that take part."""
+        return list({room.device: room for room in (self.main, *(room for _, room in self.kept))}.values())
+
 
 @dataclass(frozen=True)
 class Shortfall:
@@ -53,13 +59,13 @@ class Search:
     gpus: tuple[Room, ...]
 
     @cached_property
-    def _sums(self) -> list[int]:
-        return fill.prefix([layer.size for layer in self.blocks.layers])
+    def _sums(self) -> Sums:
+        return fill.prefix([layer.space for layer in self.blocks.layers])
 
     @cached_property
     def _kv_behind(self) -> list[int]:
         """KV bytes of the last 0, 1, 2, ... layers."""
-        return fill.prefix([layer.kv for layer in reversed(self.blocks.layers)])
+        return list(accumulate((layer.kv for layer in reversed(self.blocks.layers)), initial=0))
 
     @cached_property
     def _largest_behind(self) -> list[int]:
@@ -79,10 +85,10 @@ class Search:
     def run(self) -> Split | Shortfall:
         """The lowest level that fits the GPUs; else the smallest amount that would do on one of them."""
         levels = self._levels
-        together = sum(max(0, room.room) for room in self.gpus)
+        together = sum(max(0, room.space.running) for room in self.gpus)
         layers = len(self.blocks.layers)
         for level in levels:
-            if self._sums[layers - level.layers] + self._on_main(level) > together:
+            if self._sums.running[layers - level.layers] + self._on_main(level).running > together:
                 continue
             for main in self._mains:
                 counts = self._fits(level, main)
@@ -95,7 +101,7 @@ class Search:
     def _levels(self) -> list[Level]:
         """What moves least comes first."""
         blocks = self.blocks
-        behind = fill.prefix([layer.weights for layer in reversed(blocks.layers)])
+        behind = list(accumulate((layer.weights for layer in reversed(blocks.layers)), initial=0))
         ends = ((False, False), (True, False), (False, True), (True, True))
         levels = [Level(count, back, front) for count in range(len(behind)) for back, front in ends]
         return sorted(
@@ -105,12 +111,12 @@ class Search:
             ),
         )
 
-    def _on_main(self, level: Level) -> int:
+    def _on_main(self, level: Level) -> Space:
         """Bytes that the main GPU needs at this level beside the layers that stay."""
         blocks = self.blocks
-        back = blocks.back.kv if level.back else blocks.back.size
-        front = blocks.front.kv if level.front else blocks.front.size
-        return front + back + self._kv_behind[level.layers] + self._staging(level)
+        back = Space(0, blocks.back.kv) if level.back else blocks.back.space
+        front = Space(0, blocks.front.kv) if level.front else blocks.front.space
+        return front.plus(back).plus(Space(0, self._kv_behind[level.layers] + self._staging(level)))
 
     def _staging(self, level: Level) -> int:
         blocks = self.blocks
@@ -120,15 +126,16 @@ class Search:
             blocks.front.largest if level.front else 0,
         )
 
-    def _left(self, level: Level, main: Room) -> list[int]:
+    def _left(self, level: Level, main: Room) -> list[Space]:
         """Room for layers that stay, by GPU in order."""
-        return [room.room - (self._on_main(level) if room is main else 0) for room in self._order]
+        needed = self._on_main(level)
+        return [room.space.minus(needed) if room is main else room.space for room in self._order]
 
     def _fits(self, level: Level, main: Room) -> list[int] | None:
         """Layers that stay, by GPU in order."""
         kept = len(self.blocks.layers) - level.layers
         left = self._left(level, main)
-        return fill.fill(self._sums, left, kept, kept) if left[self._order.index(main)] >= 0 else None
+        return None if left[self._order.index(main)].negative else fill.fill(self._sums, left, kept, kept)
 
     def _missing(self, level: Level, main: Room) -> int:
         """Bytes that ``main`` lacks for this level."""
@@ -143,7 +150,7 @@ class Search:
         kept = list(zip(blocks.layers, homes, strict=False))
         slack = dict(zip(self._order, self._left(level, main), strict=True))
         for block, room in kept:
-            slack[room] -= block.size
+            slack[room] = slack[room].minus(block.space)
         behind = self._topped_up(blocks.layers[len(homes) :], main, slack)
         return Split(
             main=main,
@@ -162,17 +169,17 @@ class Search:
         )
 
     def _topped_up(
-        self, behind: Sequence[Block], main: Room, slack: dict[Room, int]
+        self, behind: Sequence[Block], main: Room, slack: dict[Room, Space]
     ) -> list[tuple[Block, Room | None]]:
         """The layers behind the border, with a GPU where one still has room; their KV cache is on ``main`` now."""
         found: list[tuple[Block, Room | None]] = []
         for block in behind:
+            there = Space(block.weights, block.weights)  # its KV cache is counted there already
             home = next(
-                (room for room in self._order if slack[room] >= (block.weights if room is main else block.size)),
-                None,
+                (room for room in self._order if slack[room].holds(there if room is main else block.space)), None
             )
             if home is not None:
-                slack[home] -= block.size
-                slack[main] += block.kv
+                slack[home] = slack[home].minus(block.space)
+                slack[main] = slack[main].plus(Space(0, block.kv))
             found.append((block, home))
         return found

@@ -13,6 +13,7 @@ from llmchat.domain.precision import quantized_share
 from llmchat.domain.strategies import rooms
 from llmchat.domain.strategies.base import Case
 from llmchat.domain.strategies.blocks import Block
+from llmchat.domain.strategies.rooms import Room
 from llmchat.domain.words import amount, at, place
 
 BFLOAT16_CAPABILITY = (8, 0)
@@ -25,12 +26,15 @@ def plan(
     runner: Runner,
     parts: Iterable[tuple[Block, str]],
     main_device: str,
-    compute: Mapping[str, int],
+    used: Iterable[Room],
     because: Sequence[str],
+    *,
+    beside: Mapping[str, int] = {},
     overflow: speed.Overflow | None = None,
 ) -> Plan:
-    """``parts``: each block and its device. ``compute``: bytes a device needs beside weights and KV cache, the
-    engine process's own RAM aside. KV cache of an offloaded block lies on ``main_device``."""
+    """``parts``: each block and its device. ``used``: the GPUs that take part. ``beside``: bytes that a device
+    needs beyond what each such GPU does, the engine process's own RAM aside. KV cache of an offloaded block lies
+    on ``main_device``."""
     placed = tuple(parts)
     device_of = {name: device for block, device in placed for name in block.names}
     placement = {module.name: device_of[module.name] for module in case.model.modules}
@@ -40,7 +44,7 @@ def plan(
         )
     )
     learned = case.lesson.speed
-    accounts = _accounts(case, placed, main_device, compute, overflow)
+    accounts = _accounts(case, placed, main_device, {room.device: room for room in used}, beside, overflow)
     return Plan(
         strategy=strategy,
         runner=runner,
@@ -99,7 +103,8 @@ def _accounts(
     case: Case,
     placed: Sequence[tuple[Block, str]],
     main_device: str,
-    compute: Mapping[str, int],
+    used: Mapping[str, Room],
+    beside: Mapping[str, int],
     overflow: speed.Overflow | None,
 ) -> dict[str, Account]:
     """Devices that hold something, by kind; ``cpu`` always, for the engine process lives there."""
@@ -111,6 +116,7 @@ def _accounts(
         kv[holder] = kv.get(holder, 0) + block.kv
     if case.kv_in_ram:
         kv[CPU] = case.kv_in_ram
+    compute = {device: room.compute(kv.get(device, 0), beside.get(device, 0)) for device, room in used.items()}
     if overflow:
         weights[main_device] -= overflow.bytes
         weights[CPU] = weights.get(CPU, 0) + overflow.bytes
@@ -119,7 +125,7 @@ def _accounts(
         for gpu in case.hardware.gpus
         if cuda(gpu.index) in (weights.keys() | {main_device})
     }
-    ram = {**compute, CPU: compute.get(CPU, 0) + rooms.engine_ram(case.hardware) + case.lesson.ram}
+    ram = {CPU: beside.get(CPU, 0) + rooms.engine_ram(case.hardware) + case.lesson.ram}
     total, available = case.hardware.ram_total, case.hardware.ram_available
     accounts[CPU] = _account(weights, kv, ram, CPU, total, max(0, total - available))
     if weights.get(DISK):

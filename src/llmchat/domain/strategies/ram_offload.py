@@ -37,17 +37,15 @@ def _plan(case: Case, found: offload.Split, moved: int) -> Plan:
         if found.offloaded
         else "everything fits on the GPUs: nothing lies in RAM, and nothing is moved"
     )
-    used = {room.device: room.reserve for _, room in found.kept} | {
-        found.main.device: found.main.reserve + found.staging
-    }
     return outcome.plan(
         case,
         NAME,
         "offloaded",
         (*((block, room.device) for block, room in found.kept), *((block, CPU) for block in found.offloaded)),
         found.main.device,
-        used,
+        found.rooms,
         (because,),
+        beside={found.main.device: found.staging},
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from llmchat.domain import rates
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import GIB, cuda
 from llmchat.domain.plan import Precision, Request
+from llmchat.domain.strategies.fill import Space
 from llmchat.domain.strategies.reserve import cuda_context
 
 SYSTEM_RAM = GIB // 2
@@ -30,8 +32,10 @@ class Room:
     gpu: Gpu
     capacity: int
     """Bytes that the engine may take there, all kinds together."""
-    reserve: int
-    """Bytes that go to the CUDA context and to what a pass needs for a moment."""
+    context: int
+    """Bytes of the CUDA context."""
+    beside: Space
+    """Bytes that it needs for a moment beside weights and KV cache."""
     preference: int = 0
     """Place in the person's order; 0 for all where there is none."""
 
@@ -39,26 +43,33 @@ class Room:
     def device(self) -> str:
         return cuda(self.gpu.index)
 
-    @property
-    def room(self) -> int:
-        """Bytes for weights and KV cache; may be negative."""
-        return self.capacity - self.reserve
+    @cached_property
+    def space(self) -> Space:
+        """Bytes for weights, and for weights and KV cache while it runs; may be negative."""
+        left = self.capacity - self.context
+        return Space(left, left).minus(self.beside)
 
-    @property
+    def compute(self, kv: int, staging: int = 0) -> int:
+        """Bytes at most beside the weights and ``kv`` bytes of KV cache, which is not there while loading, nor are
+        the ``staging`` bytes through which weights pass."""
+        return self.context + max(self.beside.running + staging, self.beside.loading - kv)
+
+    @cached_property
     def bandwidth(self) -> float:
         """Bytes/s that are read there."""
         return rates.gpu(self.gpu)[0]
 
 
-def gpus(hardware: HardwareProfile, request: Request, precision: Precision, transient: int) -> tuple[Room, ...]:
-    """Rooms of the GPUs that can run ``precision`` and that the person wants used, by index. ``transient``: bytes
+def gpus(hardware: HardwareProfile, request: Request, precision: Precision, beside: Space) -> tuple[Room, ...]:
+    """Rooms of the GPUs that can run ``precision`` and that the person wants used, by index. ``beside``: bytes
     that each of them needs beside weights, KV cache and the CUDA context."""
     wanted = request.gpus or tuple(gpu.index for gpu in hardware.gpus)
     return tuple(
         Room(
             gpu=gpu,
             capacity=_capacity(gpu, hardware, request),
-            reserve=cuda_context(gpu) + transient,
+            context=cuda_context(gpu),
+            beside=beside,
             preference=request.gpus.index(gpu.index) if request.gpus else 0,
         )
         for gpu in sorted(hardware.gpus, key=lambda gpu: gpu.index)
@@ -74,7 +85,7 @@ def by_speed(found: Iterable[Room]) -> list[Room]:
 
 def best(found: Iterable[Room]) -> list[Room]:
     """In the order in which they are chosen: of equals the roomiest, so that few will do."""
-    return sorted(found, key=lambda room: (room.preference, -room.bandwidth, -room.room, room.gpu.index))
+    return sorted(found, key=lambda room: (room.preference, -room.bandwidth, -room.space.running, room.gpu.index))
 
 
 def runs(gpu: Gpu, hardware: HardwareProfile, precision: Precision) -> bool:

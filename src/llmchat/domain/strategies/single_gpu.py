@@ -19,24 +19,24 @@ def propose(case: Case) -> Proposal:
         return refusal
     if case.ram < 0:
         return outcome.short(case, NAME, CPU, -case.ram)
-    need = case.blocks.size
-    fitting = [room for room in case.gpus if room.room >= need]
+    need = case.blocks.space
+    fitting = [room for room in case.gpus if room.space.holds(need)]
     if fitting:
         plans = [(_plan(case, room), room) for room in fitting]
         best, _ = max(plans, key=lambda pair: _rank(*pair))
         return best
-    nearest = max(case.gpus, key=lambda room: (room.room, -room.gpu.index))
+    nearest = min(case.gpus, key=lambda room: (room.space.lacks(need), room.gpu.index))
     words = f"A GPU with {-(-enough(case) // GIB)} GiB free would hold it."
-    return outcome.short(case, NAME, nearest.device, need - nearest.room, words)
+    return outcome.short(case, NAME, nearest.device, nearest.space.lacks(need), words)
 
 
 def enough(case: Case) -> int:
     """Free bytes of a GPU that holds it all."""
-    return case.blocks.size + case.beside + CUDA_CONTEXT
+    return max(case.blocks.space.plus(case.beside)) + CUDA_CONTEXT
 
 
 def _rank(plan: Plan, room: Room) -> tuple[float, ...]:
-    return (-room.preference, plan.pace, room.room, -room.gpu.index)
+    return (-room.preference, plan.pace, room.space.running, -room.gpu.index)
 
 
 def _plan(case: Case, room: Room) -> Plan:
@@ -46,7 +46,7 @@ def _plan(case: Case, room: Room) -> Plan:
         "resident",
         ((block, room.device) for block in case.blocks.all),
         room.device,
-        {room.device: room.reserve},
+        [room],
         (f"all {len(case.model.layers)} layers and their KV cache fit {at(room.device)}",),
     )
 

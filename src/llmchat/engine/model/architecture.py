@@ -92,6 +92,16 @@ def max_context(config: Any) -> int | None:
     return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
+def attention_size(text: Any) -> int | None:
+    """Numbers of one token's keys and values in one layer, expanded for every query head; None without heads."""
+    heads = getattr(text, "num_attention_heads", None)
+    if not isinstance(heads, int) or heads < 1:
+        return None
+    usual = getattr(text, "head_dim", None) or text.hidden_size // heads
+    keys, values = getattr(text, "qk_head_dim", None) or usual, getattr(text, "v_head_dim", None) or usual
+    return int(heads * (keys + values))
+
+
 def empty_model(config: Any, dtype: torch.dtype) -> Any:
     """The model on ``meta``: modules, shapes and dtypes, no memory."""
     try:

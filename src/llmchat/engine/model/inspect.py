@@ -47,6 +47,7 @@ def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
         unknown += _sizes_unknown(formats.method(quantization), modules, dtype, bool(entries))
     if not entries and not _described(folder):
         unknown += CONFIG_ONLY if form is None else CONFIG_ONLY[1:]
+    attention = architecture.attention_size(text)
     return ModelFacts(
         id=model_id,
         revision=revision,
@@ -55,6 +56,7 @@ def inspect(folder: Path, model_id: str, revision: str = "") -> ModelFacts:
         parameters=sum({id(p): p.numel() for p in model.parameters()}.values()),
         hidden_size=text.hidden_size,
         vocab_size=text.vocab_size,
+        attention_bytes=None if attention is None else attention * dtype.itemsize,
         max_context=architecture.max_context(config),
         modules=modules,
         tied=_tied(model, modules),
