@@ -1,6 +1,7 @@
 """An engine without a model, for tests of the session: does what the prompt and ``behaviour.json`` say.
 
-``behaviour.json`` in ``LLMCHAT_HOME``: ``{"load": {"cpu": "oom"}}`` by plan: ``oom``, ``die``, ``slow``, ``note``.
+``behaviour.json`` in ``LLMCHAT_HOME``: ``{"load": {"cpu": "oom"}}`` by plan: ``oom``, ``die``, ``slow``, ``note``,
+``more`` (3 GiB in RAM, and a note where the plan has less).
 Prompts: see ``REPLIES``; any other is echoed with the number of messages seen.
 """
 
@@ -13,13 +14,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from llmchat import protocol
 from llmchat.domain.chat import ReplyStats
-from llmchat.domain.memory import Account
+from llmchat.domain.measured import gaps
+from llmchat.domain.memory import Account, gib
 from llmchat.domain.model import LayerCache, ModelFacts, Module
+from llmchat.domain.plan import Plan
+from llmchat.domain.words import at
 from llmchat.errors import Problem
 from llmchat.protocol import AnyCommand, AnyEvent
 
@@ -36,7 +40,7 @@ def send(event: AnyEvent) -> None:
         sys.stdout.buffer.flush()
 
 
-def read() -> None:
+def listen() -> None:
     for line in sys.stdin.buffer:
         command = protocol.decode_command(line)
         if isinstance(command, protocol.Stop):
@@ -89,6 +93,12 @@ def facts(command: protocol.Inspect) -> ModelFacts:
     )  # fmt: skip
 
 
+def told(plan: Plan, measured: dict[str, Account]) -> Iterator[str]:
+    for device in gaps(plan, measured):
+        got, want = (held.weights + held.compute for held in (measured[device], plan.devices[device]))
+        yield f"{gib(got, 2)} of weights and workspace are {at(device)}; {gib(want, 2)} were planned"
+
+
 def load(command: protocol.Load) -> None:
     path = HOME / "behaviour.json"
     behaviour = json.loads(path.read_text()) if path.exists() else {}
@@ -104,6 +114,9 @@ def load(command: protocol.Load) -> None:
         return
     notes = ("0.10 GiB of weights are in RAM; 0.04 GiB were planned",) if act == "note" else ()
     devices = {device: Account(weights=40 * MIB, kv_cache=MIB, compute=MIB) for device in command.plan.devices}
+    if act == "more":
+        devices = {"cpu": Account(weights=3 * 1024 * MIB, compute=MIB)}
+        notes = tuple(told(command.plan, devices))
     send(protocol.Loaded(id=command.id, devices=devices, seconds=0.02, notes=notes))
 
 
@@ -144,6 +157,19 @@ def refused(id: int) -> None:
     fail(id, "PromptError", "Prompt too long")
 
 
+def read(reused: int) -> Callable[[int], None]:
+    """A reply to a prompt of 300 tokens, ``reused`` of them from the cache."""
+
+    def reply(id: int) -> None:
+        tell(id, "ok")
+        told = ReplyStats(
+            prompt_tokens=300, reused_tokens=reused, tokens=1, time_to_first_token=0.4, seconds=0.0, reason="end"
+        )
+        send(protocol.Finished(id=id, stats=told))
+
+    return reply
+
+
 def many(id: int) -> None:
     send(protocol.Finished(id=id, stats=stats(tell(id, *["word "] * 3000))))
 
@@ -163,6 +189,8 @@ REPLIES: dict[str, Callable[[int], None]] = {
     "oom": out_of_memory,
     "refuse": refused,
     "many": many,
+    "read 300": read(0),
+    "read 63": read(237),
     "think": thinking,
 }
 
@@ -183,7 +211,7 @@ def generate(command: protocol.Generate) -> None:
 
 def main() -> None:
     send(protocol.Hello(pid=os.getpid()))
-    threading.Thread(target=read, daemon=True).start()
+    threading.Thread(target=listen, daemon=True).start()
     threading.Thread(target=beat, daemon=True).start()
     send(protocol.Ready(versions={}, gpus=()))
     while True:

@@ -18,6 +18,10 @@ KEPT = 5
 """Latest runs of which the median counts: one run is noise."""
 
 
+IN_RAM = {"disk-offload": ("cpu",)}
+"""Strategy to others that hold in RAM what it would if nothing had to lie elsewhere."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One way to hold a model, as it was planned and as it turned out."""
 
@@ -49,20 +53,26 @@ NOTHING = Lesson()
 
 
 def lesson(runs: Iterable[Run], strategy: str, precision: Precision, kv: Kv) -> Lesson:
-    """From the latest runs of just this way; NOTHING where there are none."""
+    """Speed from the latest runs of just this way. Bytes beyond the plan from all runs with these weights and this
+    KV cache: what a GPU took under one strategy it takes under another, and what the CPU took it takes for
+    ``disk-offload``, too. NOTHING where there are none."""
+    runs = tuple(runs)
     mine = sorted(
         (run for run in runs if (run.strategy, run.precision, run.kv) == (strategy, precision, kv)),
         key=lambda run: run.time,
     )[-KEPT:]
-    if not mine:
-        return NOTHING
+    related = [run for run in runs if (run.precision, run.kv) == (precision, kv)]
     ratios = [run.tokens_per_second / run.formula for run in mine if run.tokens_per_second and run.formula > 0]
-    return Lesson(
+    found = Lesson(
         runs=len(ratios),
         speed=statistics.median(ratios) if ratios else 1.0,
-        gpu=max((size for run in mine for device, size in run.extra.items() if device != CPU), default=0),
-        ram=max((run.extra.get(CPU, 0) for run in mine), default=0),
+        gpu=max((size for run in related for device, size in run.extra.items() if device != CPU), default=0),
+        ram=max(
+            (run.extra.get(CPU, 0) for run in related if run.strategy in (strategy, *IN_RAM.get(strategy, ()))),
+            default=0,
+        ),
     )
+    return NOTHING if found == NOTHING else found
 
 
 def alike(plans: Iterable[Plan]) -> list[Plan]:

@@ -43,6 +43,7 @@ SWITCHER: list[Binding] = [
     Binding("p", "prefer", "Preference", id="switcher.prefer"),
     Binding("c", "context", "Context", id="switcher.context"),
     Binding("k", "kv", "KV cache", id="switcher.kv"),
+    Binding("space", "more", "Read on", id="switcher.more"),
 ]
 PROBLEM: list[Binding] = [
     Binding("enter", "cancel", "Close", id="problem.close", priority=True),

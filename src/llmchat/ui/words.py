@@ -65,21 +65,27 @@ def rate(tokens_per_second: float) -> str:
 
 
 def measured(state: SessionState) -> list[str]:
-    """What the loaded plan turned out to be, beside what was predicted before its load: bytes, then speed."""
+    """What the loaded plan turned out to be, beside what was predicted before its load: speed, then bytes."""
     plan = state.plan
     if plan is None or state.measured is None:
         return []
     devices = [device for device in state.measured if state.measured[device].engine or device in plan.devices]
-    lines = [", ".join(_beside(device, state.measured[device], plan.devices.get(device)) for device in devices)]
     if state.measured_speed is None:
-        lines.append("its speed is measured with the next reply of some length")
+        pace = "its speed comes with the next reply of some length"
     else:
-        lines.append(f"{speed(state.measured_speed)}, predicted {rate(plan.tokens_per_second)}")
-    return [line for line in (*lines, compared.first_token(state)) if line]
+        pace = f"{speed(state.measured_speed)}, predicted {rate(plan.tokens_per_second)}"
+    held = ", ".join(_beside(device, state.measured[device], plan.devices.get(device)) for device in devices)
+    if any(account.kv_cache > _kv_cache(state.measured.get(device)) for device, account in plan.devices.items()):
+        held += "; planned is with the KV cache full"
+    return ["; ".join(filter(None, (pace, compared.first_token(state)))), held]
+
+
+def _kv_cache(account: Account | None) -> int:
+    return account.kv_cache if account else 0
 
 
 def _beside(device: str, found: Account, planned: Account | None) -> str:
-    """``GPU 0 71.2 GiB (planned 70.8)``."""
+    """``GPU 0 71.2 GiB (planned 73.8)``."""
     plan = f"planned {number(planned.engine)}" if planned else "not planned"
     return f"{device_name(device)} {number(found.engine)} GiB ({plan})"
 

@@ -42,7 +42,8 @@ class SwitcherScreen(StateView, Dialog[Plan]):
         ("↑↓", "choose"),
         ("p", "prefer"),
         ("c", "context"),
-        ("k", "KV cache"),
+        ("k", "KV"),
+        ("Space", "more"),
         ("Esc", "close"),
     )
 
@@ -142,6 +143,14 @@ class SwitcherScreen(StateView, Dialog[Plan]):
         """Where the KV cache fits, with the layers, in 8 bit, in RAM; and round again."""
         following = KV_CHOICES[(KV_CHOICES.index(self._request.kv) + 1) % len(KV_CHOICES)]
         self._replan(msgspec.structs.replace(self._request, kv=following))
+
+    def action_more(self) -> None:
+        """The next page of the words below the table; after the last the first."""
+        detail = self.query_one("#detail", VerticalScroll)
+        if detail.scroll_y < detail.max_scroll_y:
+            detail.scroll_page_down(animate=False)
+        else:
+            detail.scroll_home(animate=False)
 
     def action_context(self) -> None:
         facts = self.session.state.facts

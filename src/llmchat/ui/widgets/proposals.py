@@ -180,8 +180,7 @@ def detail(row: Row, width: int, enough: Sequence[str] = (), measured: Sequence[
         title = Content.assemble((proposal.label, "bold $primary"), (f"  {head}", MUTED))
         lines = [title, *([Content(proposal.why_not)] if proposal.why_not else [])]
         if measured:
-            lines += [Content.styled("Measured:", MUTED), *_items(measured, width)]
-            lines.append(Content.styled("Planned:", MUTED))
+            lines += _items([f"measured: {each}" for each in measured], width)
         lines += _items(proposal.because, width)
         if enough and not proposal.why_not:
             lines += [Content.styled("What would do better:", MUTED), *_items(enough, width)]
