@@ -6,23 +6,25 @@ import asyncio
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from llmchat import __version__
-from llmchat.commands import machine, words
+from llmchat.commands import machine, stream, words
 from llmchat.commands.findings import Finding, look
 from llmchat.commands.options import Options
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import gib
 from llmchat.errors import LlmchatError
-from llmchat.protocol import Ready
+from llmchat.protocol import Calibrate, Calibrated, Event, Progress, Ready
 from llmchat.session import hub, paths
 from llmchat.session.hardware import calibration, disk, probe
+from llmchat.session.hardware.machine import as_engine_sees, large_file
 from llmchat.session.models import catalog
 from llmchat.session.process.client import EngineClient
-from llmchat.session.state import HubAccount
+from llmchat.session.state import HubAccount, SessionState, Step
 
 NVIDIA_DRIVER = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 """Device files of the driver on Linux, and in WSL."""
@@ -54,24 +56,46 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an engine that was started to be asked."""
+
+    ready: Ready | None = None
+    measured: Calibrated | None = None
+    trouble: tuple[Finding, ...] = ()
+
+
+NOT_KEPT = Finding(
+    severity="warning",
+    text="What was measured could not be kept: llmchat goes on with what it knew.",
+    remedy="See whether the folder of converted models and facts can be written, and whether its disk is full.",
+)
+
+
 def run(options: Options) -> int:
     """1 when something stops llmchat from working, else 0."""
-    report = asyncio.run(examine(start_engine=not options.quick))
+    report = asyncio.run(examine(start_engine=not options.quick, measure=options.measure))
     text = words.pretty(report) if options.json else describe(report)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     return 1 if any(finding.severity == "error" for finding in report.findings) else 0
 
 
-async def examine(*, start_engine: bool) -> Report:
-    """Look everything up; the engine imports torch meanwhile, which takes some seconds."""
-    starting = asyncio.create_task(_engine()) if start_engine else None
+async def examine(*, start_engine: bool, measure: bool = False) -> Report:
+    """Look everything up; the engine imports torch meanwhile, which takes some seconds. ``measure``: and time the
+    machine, in place of what was kept."""
+    starting = asyncio.create_task(_engine(measure)) if start_engine else None
     account = await asyncio.to_thread(hub.account)
     hardware = await asyncio.to_thread(probe.probe, _models())
-    ready, trouble = await starting if starting else (None, ())
+    engine = await starting if starting else Engine()
+    ready, trouble = engine.ready, engine.trouble
     if ready:
-        hardware = calibration.with_cuda(hardware, ready.gpus)
-    measured = calibration.load(hardware)
+        hardware = as_engine_sees(hardware, ready)
+    if engine.measured:
+        measured: Calibrated | None = calibration.save(hardware, engine.measured, anew=True)
+        if calibration.load(hardware) != measured:
+            trouble = (*trouble, NOT_KEPT)
+    else:
+        measured = calibration.load(hardware)
     if measured:
         hardware = calibration.merged(hardware, measured)
     seen = look(
@@ -96,15 +120,37 @@ async def examine(*, start_engine: bool) -> Report:
     )
 
 
-async def _engine() -> tuple[Ready | None, tuple[Finding, ...]]:
+async def _engine(measure: bool) -> Engine:
+    """What an engine says and, with ``measure``, measures; what goes wrong is a finding."""
     client = EngineClient()
+    ready = None
     try:
         await client.start()
-        return await client.wait_ready(), ()
+        ready = await client.wait_ready()
+        return Engine(ready=ready, measured=await _measured(client) if measure else None)
     except LlmchatError as error:
-        return None, (Finding(severity="error", text=f"{error.title}. {error.message}", remedy=error.remedy),)
+        finding = Finding(severity="error", text=f"{error.title}. {error.message}", remedy=error.remedy)
+        return Engine(ready=ready, trouble=(finding,))
     finally:
         await client.close()
+
+
+async def _measured(client: EngineClient) -> Calibrated:
+    """Takes some seconds, in which a terminal is told what is timed. Raises LlmchatError."""
+    command = Calibrate(id=0, disk_file=await asyncio.to_thread(large_file, _checkpoints()))
+    with stream.Progress() as line:
+
+        def show(event: Event) -> None:
+            if isinstance(event, Progress):
+                line.show(SessionState(step=Step(stage=event.stage)))
+
+        return await client.run(command, Calibrated, show)
+
+
+def _checkpoints() -> Iterator[Path]:
+    """Files of weights on the disks that models are loaded from."""
+    yield from _models().glob("models--*/snapshots/*/*.safetensors")
+    yield from (paths.cache_dir() / "models").glob("*/*.safetensors")
 
 
 def _models() -> Path:
@@ -146,6 +192,7 @@ def describe(report: Report) -> str:
         "",
         "Measured speeds",
         *machine.speeds(hardware, report.measured_at),
+        f"  llmchat doctor --measure {'does it again' if report.calibrated else 'does it now'}",
         "",
         "Packages",
         *(f"  {name:18} {version}" for name, version in versions.items()),

@@ -58,6 +58,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fake: Path | None = None
     json: bool = False
     quick: bool = False
+    measure: bool = False
 
     @property
     def draws(self) -> bool:
@@ -95,6 +96,10 @@ def parse(argv: Sequence[str]) -> Options:
         )
     if command == "plan":
         _one_model(found)
+    if command == "doctor" and found["measure"] and found["quick"]:
+        raise UsageError(
+            "Wrong usage", "--quick starts no engine, and --measure needs one.", "Leave out one of the two."
+        )
     return _options(command, found)
 
 
@@ -331,10 +336,15 @@ def _doctor() -> Parser:
         "What llmchat sees of this machine: GPUs, RAM, disk, packages, the hub token and the\n"
         "folders it uses; and what is wrong, with what to do about it. Exit code 1 when something\n"
         "stops llmchat from working.",
-        "  llmchat doctor\n  llmchat doctor --json > report.json",
+        "  llmchat doctor\n  llmchat doctor --measure\n  llmchat doctor --json > report.json",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--quick", action="store_true", help="do not start the engine (saves some seconds)")
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="time the machine anew, in place of what was measured before (best while nothing else runs)",
+    )
     return parser
 
 

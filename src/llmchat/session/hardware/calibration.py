@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Callable
 
 import msgspec
 
@@ -17,6 +18,8 @@ GPU_RATES = ("read_bandwidth", "link_bandwidth", "pageable_bandwidth", "matmul")
 """Fields of which more is faster."""
 OVERHEADS = ("layer_overhead", "cpu_layer_overhead")
 """Fields of which less is."""
+Choice = Callable[[float | None, float | None], float | None]
+"""Of the earlier and the later figure the one that counts."""
 MEASURES = "4"
 """Changes when something else is measured, or otherwise: what was kept before then no longer counts."""
 
@@ -35,12 +38,14 @@ def load(profile: HardwareProfile) -> Calibrated | None:
     return _all().get(identity(profile))
 
 
-def save(profile: HardwareProfile, measured: Calibrated) -> Calibrated:
-    """Keep it, with what was better in an earlier measurement: what else ran then only made it slower.
-    Returns what is known now. A cache that cannot be written is no error."""
+def save(profile: HardwareProfile, measured: Calibrated, *, anew: bool = False) -> Calibrated:
+    """Keep it, with what was better in an earlier measurement: what else ran then only made it slower. ``anew``:
+    in its place, as a person asked for it. Returns what is known now. A cache that cannot be written is no
+    error."""
     everything = _all()
     before = everything.get(identity(profile))
-    best = everything[identity(profile)] = better(before, measured) if before else measured
+    combine = newer if anew else better
+    best = everything[identity(profile)] = combine(before, measured) if before else measured
     with contextlib.suppress(OSError):
         target = paths.cache_dir() / "calibration.json"
         part = target.with_suffix(f".{os.getpid()}.part")
@@ -56,23 +61,34 @@ def complete(profile: HardwareProfile, disk_file: str) -> bool:
 
 def better(before: Calibrated, now: Calibrated) -> Calibrated:
     """Of two measurements of the same machine the faster one of each thing, with the time of the later."""
+    return _combined(before, now, _higher, _lower)
+
+
+def newer(before: Calibrated, now: Calibrated) -> Calibrated:
+    """The later of two measurements; of the earlier one only what the later could not measure, such as a disk
+    without a large file on it."""
+    return _combined(before, now, _later, _later)
+
+
+def _combined(before: Calibrated, now: Calibrated, rate: Choice, overhead: Choice) -> Calibrated:
     known = {gpu.index: gpu for gpu in before.gpus}
     return msgspec.structs.replace(
         now,
-        gpus=tuple(_faster_gpu(known.get(gpu.index), gpu) for gpu in now.gpus),
-        **{name: _higher(getattr(before, name), getattr(now, name)) for name in RATES},
-        **{name: _lower(getattr(before, name), getattr(now, name)) for name in OVERHEADS},
+        gpus=tuple(_combined_gpu(known.get(gpu.index), gpu, rate) for gpu in now.gpus),
+        **{name: rate(getattr(before, name), getattr(now, name)) for name in RATES},
+        **{name: overhead(getattr(before, name), getattr(now, name)) for name in OVERHEADS},
     )
 
 
-def _faster_gpu(before: Gpu | None, now: Gpu) -> Gpu:
-    return (
-        now
-        if before is None
-        else msgspec.structs.replace(
-            now, **{name: _higher(getattr(before, name), getattr(now, name)) for name in GPU_RATES}
-        )
-    )
+def _combined_gpu(before: Gpu | None, now: Gpu, rate: Choice) -> Gpu:
+    if before is None:
+        return now
+    chosen = {name: rate(getattr(before, name), getattr(now, name)) for name in GPU_RATES}
+    return msgspec.structs.replace(now, **chosen)
+
+
+def _later(before: float | None, now: float | None) -> float | None:
+    return now or before
 
 
 def _higher(one: float | None, other: float | None) -> float | None:
