@@ -91,6 +91,14 @@ def test_model_revision_strategy_hardware_and_speed_are_there() -> None:
     assert "\x1b" not in text
 
 
+def test_the_first_token_and_the_speed_with_the_context_full() -> None:
+    slowed = replace(PLAN, full_tokens_per_second=0.5)
+    text = export.markdown(CHAT, replace(STATE, plan=slowed, measured_first=0.41, measured_first_tokens=300))
+    assert "| Speed | predicted 3.1, measured 3.2 tokens/s; predicted 0.5 with the context full |" in text
+    assert "| First token | 0.41 s for 300 tokens, predicted 1.00 s for 512 |" in text
+    assert "First token" not in export.markdown(CHAT, STATE)
+
+
 def test_without_a_model_what_the_chat_knows() -> None:
     text = export.markdown(replace(CHAT, model="org/old", strategy="cpu"), SessionState())
     assert "| Model | org/old |" in text

@@ -80,6 +80,35 @@ async def test_a_context_that_is_no_number_changes_nothing() -> None:
         assert session.names().count("replan") == 1
 
 
+async def test_the_loaded_plan_has_what_was_measured_beside_it() -> None:
+    running, _, _ = app(replace(states.ready(), measured_first=0.41, measured_first_tokens=300))
+    async with running.run_test(size=SIZE) as pilot:
+        await pilot.press("f4")
+        await until(pilot, lambda: running.screen.query("#words"))
+        words = running.screen.query_one("#words", Static)
+        told = "measured: 14.1 tok/s, predicted 14.2; first token 0.41 s"
+        await until(pilot, lambda: told in str(words.content))
+        await pilot.press("down")
+        await until(pilot, lambda: "measured" not in str(words.content))
+
+
+async def test_space_reads_on_below_the_table() -> None:
+    running, _, _ = app(states.ready())
+    async with running.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f4")
+        await until(pilot, lambda: running.screen.query("#detail"))
+        detail = running.screen.query_one("#detail")
+        await until(pilot, lambda: detail.max_scroll_y > 0)
+        await pilot.press("space")
+        await until(pilot, lambda: detail.scroll_y > 0)
+        for _ in range(9):
+            await pilot.press("space")
+            await pilot.pause()
+            if detail.scroll_y == 0:
+                return
+        raise AssertionError("after the last page comes the first")
+
+
 async def test_without_a_model_there_is_no_switcher() -> None:
     running, _, _ = app(states.idle())
     async with running.run_test(size=SIZE) as pilot:
@@ -93,6 +122,10 @@ def test_columns_fit_every_width() -> None:
         shape = columns(states.RANKING.proposals, width)
         assert sum(column.width for column in shape) <= width
         assert {"strategy", "precision", "gpus", "ram", "speed", "verdict"} <= {column.name for column in shape}
+    crowded = [replace(plan, kv="ram", full_tokens_per_second=0.1) for plan in states.PLANS]
+    names = [column.name for column in columns(crowded, 74)]
+    assert sum(column.width for column in columns(crowded, 74)) <= 74
+    assert names == ["mark", "strategy", "precision", "kv", "gpus", "speed", "full", "verdict"]
     eight = {f"cuda:{i}": states.account(10 + 7 * i) for i in range(8)}
     uneven = columns((replace(states.MULTI, devices=eight), *states.PLANS), 74)
     assert sum(column.width for column in uneven) <= 74

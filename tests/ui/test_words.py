@@ -26,6 +26,26 @@ def test_standing_before_the_first_reply() -> None:
     assert words.standing(state).endswith("predicted 14.2 tok/s, not measured yet")
 
 
+def test_standing_with_a_context_that_slows_it_down() -> None:
+    state = replace(states.ready(), plan=replace(states.MULTI, full_tokens_per_second=1.3))
+    assert words.standing(state).endswith("predicted 14.2 tok/s (1.3 when full), measured 14.1")
+
+
+def test_measured_beside_planned() -> None:
+    state = replace(states.offloaded(), measured_first=0.41, measured_first_tokens=300)
+    assert words.measured(state) == [
+        "0.71 tok/s, predicted 0.74; first token 0.41 s for 300 tokens, predicted 12.0 s for 512",
+        "GPU 0 75.0 GiB (planned 77.0), RAM 62.6 GiB (planned 62.7); planned is with the KV cache full",
+    ]
+    grown = {CPU: replace(states.CPU_PLAN.devices[CPU], weights=GIB)}
+    fresh = replace(states.ready(), measured_speed=None, measured=grown, plan=states.CPU_PLAN)
+    assert words.measured(fresh) == [
+        "its speed comes with the next reply of some length",
+        "RAM 1.6 GiB (planned 0.85)",
+    ]
+    assert words.measured(replace(states.ready(), measured=None)) == []
+
+
 def test_standing_without_a_model_says_what_to_do() -> None:
     assert "F3" in words.standing(states.idle())
     assert "F4" in words.standing(states.failed())

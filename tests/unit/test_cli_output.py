@@ -133,6 +133,19 @@ def test_statistics_name_speed_reason_plan_and_memory() -> None:
     ]
 
 
+def test_statistics_have_measured_beside_predicted() -> None:
+    slowed = msgspec.structs.replace(PLAN, full_tokens_per_second=1.25)
+    state, turn = answered(plan=slowed, measured_speed=11.8, measured_first=0.41, measured_first_tokens=300)
+    assert words.statistics(state, turn).splitlines()[1:3] == [
+        "plan: ram-offload · 4bit, context 8192, predicted 12.3 tok/s (1.2 with the context full), measured 11.8",
+        "first token: 0.41 s for 300 tokens, predicted 0.50 s for 512",
+    ]
+    read = json.loads(words.pretty(ask.report(state, turn)))
+    assert read["measured"] == {"tokens_per_second": 11.8, "time_to_first_token": 0.41, "first_token_prompt": 300}
+    assert read["plan"]["full_tokens_per_second"] == 1.25
+    assert (read["plan"]["time_to_first_token"], read["plan"]["first_token_prompt"]) == (0.5, 512)
+
+
 def test_a_single_token_has_no_speed() -> None:
     state, turn = answered()
     turn = msgspec.structs.replace(turn, stats=stats("length", tokens=1))
@@ -149,6 +162,7 @@ def test_the_answer_as_json() -> None:
         "end",
         10.0,
     )
+    assert set(read["measured"].values()) == {None}
     assert read["plan"]["label"] == "ram-offload · 4bit"
     assert read["memory"]["planned"]["cuda:0"]["total"] == 23 * GIB // 2
     assert read["memory"]["measured"]["cuda:0"]["weights"] == 11 * GIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from planner_cases import LLAMA_8B, LLAMA_70B, machine, model, plan
+from planner_cases import LLAMA_8B, LLAMA_70B, SMOL, machine, model, plan
 
 from llmchat.domain.measured import NOTHING, Run, gaps, lesson
 from llmchat.domain.memory import CPU, GIB, Account
@@ -56,6 +56,35 @@ def test_a_plan_that_turned_out_too_large_is_refused_the_next_time() -> None:
     run = at(2.0, strategy="multi-gpu", precision=Precision.INT4, extra={"cuda:1": 4 * GIB})
     ranking = rank(facts, hardware, Request(), [run])
     assert not any(p.strategy == "multi-gpu" and p.kv == "device" for p in ranking.plans)
+
+
+def test_bytes_beyond_the_plan_count_for_other_strategies_that_take_them() -> None:
+    found = lesson([at(1.0, extra={"cuda:0": GIB, CPU: GIB})], "multi-gpu", Precision.PUBLISHED, "device")
+    assert (found.gpu, found.ram, found.runs) == (GIB, 0, 0)
+    on_cpu = at(1.0, strategy="cpu", extra={CPU: GIB})
+    assert lesson([on_cpu], "disk-offload", Precision.PUBLISHED, "device").ram == GIB
+    assert lesson([on_cpu], "single-gpu", Precision.PUBLISHED, "device") is NOTHING
+    assert lesson([on_cpu], "disk-offload", Precision.INT4, "device") is NOTHING
+
+
+@pytest.mark.parametrize(
+    ("hardware", "measured", "others"),
+    [("h200", "single-gpu", ("ram-offload", "disk-offload")), ("no-gpu-24gb", "cpu", ("disk-offload",))],
+)
+def test_what_holds_the_model_in_the_same_way_is_as_fast(
+    hardware: str, measured: str, others: tuple[str, ...]
+) -> None:
+    """Else a mechanism that moves nothing would look faster than the plan that was slow when measured."""
+    facts, here = model(SMOL), machine(hardware)
+    before = plan(rank(facts, here, Request()), measured)
+    run = at(2.0, strategy=measured, formula=before.formula, tokens_per_second=0.5 * before.formula)
+    ranking = rank(facts, here, Request(), [run])
+    for name in others:
+        twin = plan(ranking, name)
+        assert twin.tokens_per_second == pytest.approx(0.5 * before.formula)
+        assert twin.full_tokens_per_second == pytest.approx(plan(ranking, measured).full_tokens_per_second)
+        assert any(f"{measured} holds it in the same way and gave 50%" in reason for reason in twin.because)
+    assert ranking.best and ranking.best.strategy not in others
 
 
 def account(weights: float, compute: float) -> Account:
