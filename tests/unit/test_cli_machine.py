@@ -45,7 +45,9 @@ def test_a_limit_of_pinned_memory() -> None:
 
 
 def test_speeds_that_were_measured_and_those_that_were_not() -> None:
-    profile = msgspec.structs.replace(hardware("h200"), ram_bandwidth_16bit=None, disk_bandwidth=None)
+    profile = msgspec.structs.replace(
+        hardware("h200"), ram_bandwidth_16bit=None, cpu_matmul=None, cpu_matmul_16bit=None, disk_bandwidth=None
+    )
     lines = [" ".join(line.split()) for line in speeds(profile, 1.7e9)]
     assert lines[1:] == [
         "GPU 0 reads its memory 4,267 GB/s",
@@ -57,7 +59,7 @@ def test_speeds_that_were_measured_and_those_that_were_not() -> None:
         "multiplies in 32 bit not measured",
         "multiplies in 16 bit not measured",
         "disk reads not measured; the first large model does it",
-        "a layer launches, on a GPU 1.04 ms a token",
-        "launches, on the CPU 0.241 ms a token",
+        "a layer launches, on a GPU 0.684 ms a token",
+        "launches, on the CPU 0.871 ms a token",
     ]
     assert speeds(profile, None) == ["  not measured yet: the first load does it, in a few seconds"]
