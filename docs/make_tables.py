@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 import planner_constants
 
-from llmchat.domain import prequantized, ranking
+from llmchat.domain import prequantized
+from llmchat.domain.advice import ranking
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.memory import CPU, gib
 from llmchat.domain.model import ModelFacts

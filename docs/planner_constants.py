@@ -28,7 +28,7 @@ def estimates() -> list[Constant]:
 
 
 def _all() -> Iterator[Constant]:
-    for path in sorted([*DOMAIN.glob("*.py"), *DOMAIN.glob("strategies/*.py")]):
+    for path in sorted(DOMAIN.rglob("*.py"), key=lambda path: (path.stem, path)):
         yield from _of(path.stem, path.read_text(encoding="utf-8"))
 
 

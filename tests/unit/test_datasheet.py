@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmchat.domain import datasheet
+from llmchat.domain.speed import datasheet
 
 
 @pytest.mark.parametrize(

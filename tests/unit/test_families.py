@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planner_cases import GEMMA_27B, LLAMA_8B, LLAMA_70B, LLAMA_405B, MIXTRAL, SMOL, WIZARD_13B, model
 
-from llmchat.domain import families
+from llmchat.domain.advice import families
 from llmchat.domain.model import ModelFacts
 
 

@@ -26,9 +26,9 @@ from planner_cases import (
 
 from llmchat.domain.hardware import Gpu
 from llmchat.domain.memory import CPU, DISK, GIB
+from llmchat.domain.placing.case import Case
 from llmchat.domain.plan import Plan, Precision, Refusal, Request
 from llmchat.domain.planner import rank
-from llmchat.domain.strategies.base import Case
 from llmchat.errors import UsageError
 
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from planner_cases import LLAMA_8B, LLAMA_70B, SMOL, STRATEGIES, machine, model, with_gpu
 
-from llmchat.domain import datasheet
 from llmchat.domain.memory import GIB
 from llmchat.domain.plan import Plan, Precision, Request
+from llmchat.domain.speed import datasheet
 
 
 def planned(

@@ -12,12 +12,12 @@ from planner_cases import STRATEGIES, freed
 from llmchat.domain.hardware import Gpu, HardwareProfile, Software
 from llmchat.domain.memory import CPU, DISK, cuda
 from llmchat.domain.model import LayerCache, ModelFacts, Module
+from llmchat.domain.placing.case import Case, Strategy
+from llmchat.domain.placing.fill import Space
+from llmchat.domain.placing.reserve import CUDA_CONTEXT
+from llmchat.domain.placing.rooms import SYSTEM_RAM
 from llmchat.domain.plan import Kv, Plan, Precision, Proposal, Refusal, Request
 from llmchat.domain.precision import model_bytes
-from llmchat.domain.strategies.base import Case, Strategy
-from llmchat.domain.strategies.fill import Space
-from llmchat.domain.strategies.reserve import CUDA_CONTEXT
-from llmchat.domain.strategies.rooms import SYSTEM_RAM
 
 MIB = 2**20
 CONTEXT = 2048

@@ -11,7 +11,7 @@ from llmchat.commands.options import Options
 from llmchat.commands.running import on_interrupt, running, session_options
 from llmchat.commands.stream import Progress, Stream
 from llmchat.domain.chat import Turn
-from llmchat.domain.speed import PROMPT
+from llmchat.domain.speed.predict import PROMPT
 from llmchat.errors import Cancelled, LlmchatError, UsageError
 from llmchat.session.controller import Session
 from llmchat.session.state import Phase, SessionState

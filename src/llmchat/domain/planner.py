@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from llmchat.domain import enough, prequantized, ranking, remedies, verdict
+from llmchat.domain import prequantized
+from llmchat.domain.advice import enough, ranking, remedies, verdict
+from llmchat.domain.advice.ranking import asked_for
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.measured import NOTHING, Run, alike, lesson
 from llmchat.domain.memory import CPU, cuda
 from llmchat.domain.model import ModelFacts
+from llmchat.domain.placing import checks
+from llmchat.domain.placing.case import Case, Strategy
 from llmchat.domain.plan import Kv, Plan, Precision, Proposal, Ranking, Refusal, Request
 from llmchat.domain.precision import ORDER
-from llmchat.domain.ranking import asked_for
-from llmchat.domain.strategies import ALL, checks, cpu
-from llmchat.domain.strategies.base import Case, Strategy
+from llmchat.domain.strategies import ALL, cpu
 from llmchat.domain.words import place
 from llmchat.errors import UsageError
 

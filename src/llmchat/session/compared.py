@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmchat.domain.plan import Plan
-from llmchat.domain.speed import PROMPT
+from llmchat.domain.speed.predict import PROMPT
 from llmchat.domain.words import NOTICEABLE
 from llmchat.session.state import SessionState
 

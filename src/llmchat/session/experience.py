@@ -13,7 +13,7 @@ from llmchat.domain.measured import GAP, SMALL, Lesson, Run, gaps, lesson
 from llmchat.domain.memory import CPU, DISK, Account
 from llmchat.domain.model import ModelFacts
 from llmchat.domain.plan import Plan
-from llmchat.domain.speed import PROMPT
+from llmchat.domain.speed.predict import PROMPT
 from llmchat.session.threads import in_thread
 
 LONG = 4 * PROMPT

@@ -1,7 +1,7 @@
 """Every way to hold a model: one file each, and one line in ALL, the simplest first."""
 
+from llmchat.domain.placing.case import Strategy
 from llmchat.domain.strategies import cpu, disk_offload, managed, multi_gpu, ram_offload, single_gpu
-from llmchat.domain.strategies.base import Strategy
 
 ALL: tuple[Strategy, ...] = (
     single_gpu.STRATEGY,

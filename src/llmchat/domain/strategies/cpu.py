@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from llmchat.domain.memory import CPU
+from llmchat.domain.placing import checks, outcome
+from llmchat.domain.placing.case import Case, Strategy
 from llmchat.domain.plan import Proposal
-from llmchat.domain.strategies import checks, outcome
-from llmchat.domain.strategies.base import Case, Strategy
 
 NAME = "cpu"
 

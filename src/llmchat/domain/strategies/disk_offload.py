@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmchat.domain.memory import CPU, DISK, gib
+from llmchat.domain.placing import checks, offload, outcome
+from llmchat.domain.placing.blocks import Block
+from llmchat.domain.placing.case import Case, Strategy
 from llmchat.domain.plan import Plan, Proposal, Refusal
-from llmchat.domain.strategies import checks, offload, outcome
-from llmchat.domain.strategies.base import Case, Strategy
-from llmchat.domain.strategies.blocks import Block
 from llmchat.domain.words import place
 
 NAME = "disk-offload"

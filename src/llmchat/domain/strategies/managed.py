@@ -9,12 +9,12 @@ from __future__ import annotations
 import msgspec
 
 from llmchat.domain.memory import CPU, GIB, gib
+from llmchat.domain.placing import checks, outcome, rooms
+from llmchat.domain.placing.case import Case, Strategy
+from llmchat.domain.placing.fill import Space
+from llmchat.domain.placing.rooms import Room
 from llmchat.domain.plan import Plan, Proposal, Refusal
-from llmchat.domain.speed import Overflow
-from llmchat.domain.strategies import checks, outcome, rooms
-from llmchat.domain.strategies.base import Case, Strategy
-from llmchat.domain.strategies.fill import Space
-from llmchat.domain.strategies.rooms import Room
+from llmchat.domain.speed.predict import Overflow
 from llmchat.domain.words import at, place
 
 NAME = "managed"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from llmchat.domain.memory import CPU, gib
+from llmchat.domain.placing import checks, fill, outcome, rooms
+from llmchat.domain.placing.case import Case, Strategy
+from llmchat.domain.placing.fill import Space, Sums
+from llmchat.domain.placing.rooms import Room
 from llmchat.domain.plan import Plan, Proposal, Refusal
-from llmchat.domain.strategies import checks, fill, outcome, rooms
-from llmchat.domain.strategies.base import Case, Strategy
-from llmchat.domain.strategies.fill import Space, Sums
-from llmchat.domain.strategies.rooms import Room
 from llmchat.domain.words import at
 
 NAME = "multi-gpu"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from llmchat.domain.memory import CPU, gib
+from llmchat.domain.placing import checks, offload, outcome
+from llmchat.domain.placing.case import Case, Strategy
 from llmchat.domain.plan import Plan, Proposal, Refusal
-from llmchat.domain.strategies import checks, offload, outcome
-from llmchat.domain.strategies.base import Case, Strategy
 from llmchat.domain.words import place
 
 NAME = "ram-offload"

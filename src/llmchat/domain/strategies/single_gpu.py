@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from llmchat.domain.memory import CPU, GIB
+from llmchat.domain.placing import checks, outcome
+from llmchat.domain.placing.case import Case, Strategy
+from llmchat.domain.placing.reserve import CUDA_CONTEXT
+from llmchat.domain.placing.rooms import Room
 from llmchat.domain.plan import Plan, Proposal
-from llmchat.domain.strategies import checks, outcome
-from llmchat.domain.strategies.base import Case, Strategy
-from llmchat.domain.strategies.reserve import CUDA_CONTEXT
-from llmchat.domain.strategies.rooms import Room
 from llmchat.domain.words import at
 
 NAME = "single-gpu"

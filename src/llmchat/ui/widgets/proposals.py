@@ -11,7 +11,7 @@ from textual.content import Content
 
 from llmchat.domain.memory import CPU, DISK, GIB, Account, cuda_index
 from llmchat.domain.plan import Kv, Plan, Precision, Proposal, Refusal
-from llmchat.domain.speed import PROMPT
+from llmchat.domain.speed.predict import PROMPT
 from llmchat.session.compared import full_speed
 from llmchat.ui.bars import BEST, DOT, LOADED
 from llmchat.ui.widgets.memory_text import MUTED

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from llmchat.domain import rates
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import GIB, cuda
+from llmchat.domain.placing.fill import Space
+from llmchat.domain.placing.reserve import cuda_context
 from llmchat.domain.plan import Precision, Request
-from llmchat.domain.strategies.fill import Space
-from llmchat.domain.strategies.reserve import cuda_context
+from llmchat.domain.speed import rates
 
 SYSTEM_RAM = GIB // 2
 """Bytes of available RAM that are left to everybody else, so that the machine does not begin to swap."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmchat.domain.model import ModelFacts, Module
+from llmchat.domain.placing import kv_policy
+from llmchat.domain.placing.fill import Space
 from llmchat.domain.plan import Kv, Precision
 from llmchat.domain.precision import weight_bytes
-from llmchat.domain.strategies import kv_policy
-from llmchat.domain.strategies.fill import Space
 
 
 @dataclass(frozen=True)

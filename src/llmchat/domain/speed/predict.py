@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from llmchat.domain import kv, precision, rates
-from llmchat.domain.cpu_speed import CpuRates
+from llmchat.domain import kv, precision
 from llmchat.domain.hardware import Gpu, HardwareProfile
 from llmchat.domain.memory import CPU, DISK, cuda, cuda_index
 from llmchat.domain.model import ModelFacts, Module
 from llmchat.domain.plan import Kv, Precision
+from llmchat.domain.speed import rates
+from llmchat.domain.speed.cpu import CpuRates
 
 PROMPT = 512
 """Tokens of the prompt for which the time to first token is given, and after which decoding is timed."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from llmchat.domain.placing.case import Case
 from llmchat.domain.plan import Precision, Refusal
 from llmchat.domain.precision import quantized_share
-from llmchat.domain.strategies.base import Case
 
 LEAST_SHARE = 0.1
 """Below this share of quantized parameters, a quantized precision promises what it does not keep."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llmchat.domain import datasheet
-from llmchat.domain.cpu_speed import RAM_BANDWIDTH
 from llmchat.domain.hardware import DiskKind, Gpu, HardwareProfile
 from llmchat.domain.memory import CPU, DISK, cuda
 from llmchat.domain.plan import Kv, Precision
+from llmchat.domain.speed import datasheet
+from llmchat.domain.speed.cpu import RAM_BANDWIDTH
 
 PAGEABLE_BANDWIDTH = 7e9
 """Bytes/s of accelerate's copies from pageable RAM to a GPU, measured on an H200 (pinned: 55 GB/s)."""

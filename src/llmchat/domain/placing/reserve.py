@@ -5,8 +5,8 @@ from __future__ import annotations
 from llmchat.domain.hardware import Gpu
 from llmchat.domain.memory import GIB
 from llmchat.domain.model import ModelFacts
+from llmchat.domain.placing.fill import Space
 from llmchat.domain.plan import Precision
-from llmchat.domain.strategies.fill import Space
 
 CUDA_CONTEXT = GIB // 2
 """Bytes of a CUDA context with its loaded kernels: 0.4-0.8 GiB are seen, 0.5 is assumed until measured."""

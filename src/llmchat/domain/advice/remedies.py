@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import msgspec
 
+from llmchat.domain.placing.case import Case, Strategy
 from llmchat.domain.plan import Plan, Proposal, Refusal
 from llmchat.domain.precision import ORDER
-from llmchat.domain.strategies.base import Case, Strategy
 from llmchat.domain.words import KV_CACHES, PRECISIONS, costs
 
 SHORTEST_CONTEXT = 512

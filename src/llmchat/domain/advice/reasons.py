@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from llmchat.domain.measured import Lesson
 from llmchat.domain.memory import Account, gib
 from llmchat.domain.plan import Kv
-from llmchat.domain.speed import Speed
+from llmchat.domain.speed.predict import Speed
 from llmchat.domain.words import NOTICEABLE, amount, at, rate
 
 KV_WORDS: dict[Kv, str] = {"device": "", "8bit": " in 8 bit", "ram": ", copied to its GPU layer by layer"}

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from llmchat.domain import rates
-from llmchat.domain.strategies import fill, rooms
-from llmchat.domain.strategies.blocks import Block, Blocks
-from llmchat.domain.strategies.fill import Space, Sums
-from llmchat.domain.strategies.rooms import Room
+from llmchat.domain.placing import fill, rooms
+from llmchat.domain.placing.blocks import Block, Blocks
+from llmchat.domain.placing.fill import Space, Sums
+from llmchat.domain.placing.rooms import Room
+from llmchat.domain.speed import rates
 
 STAGED_LAYERS = 2
 """Copies of offloaded layers on the main GPU: the one that runs, and the blocks that torch's allocator still keeps

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from llmchat.domain import families
+from llmchat.domain.advice import families
+from llmchat.domain.advice.ranking import ordered
 from llmchat.domain.memory import CPU, GIB, cuda
+from llmchat.domain.placing import checks
+from llmchat.domain.placing.case import Case
 from llmchat.domain.plan import Plan, Precision, Request
 from llmchat.domain.precision import ORDER
-from llmchat.domain.ranking import ordered
-from llmchat.domain.strategies import checks, multi_gpu, single_gpu
-from llmchat.domain.strategies.base import Case
+from llmchat.domain.strategies import multi_gpu, single_gpu
 from llmchat.domain.words import PRECISIONS, costs, place
 
 OFFERED = (Precision.PUBLISHED, Precision.INT4)

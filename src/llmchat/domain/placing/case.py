@@ -9,10 +9,10 @@ from functools import cached_property
 from llmchat.domain.hardware import HardwareProfile
 from llmchat.domain.measured import NOTHING, Lesson
 from llmchat.domain.model import ModelFacts
+from llmchat.domain.placing import blocks, kv_policy, offload, rooms
+from llmchat.domain.placing.fill import Space
+from llmchat.domain.placing.reserve import transient
 from llmchat.domain.plan import Kv, Precision, Proposal, Request
-from llmchat.domain.strategies import blocks, kv_policy, offload, rooms
-from llmchat.domain.strategies.fill import Space
-from llmchat.domain.strategies.reserve import transient
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from llmchat.domain import reasons, speed
+from llmchat.domain.advice import reasons
 from llmchat.domain.memory import CPU, DISK, Account, cuda, cuda_index, gib
+from llmchat.domain.placing import rooms
+from llmchat.domain.placing.blocks import Block
+from llmchat.domain.placing.case import Case
+from llmchat.domain.placing.rooms import Room
 from llmchat.domain.plan import Plan, Precision, Refusal, Runner
 from llmchat.domain.precision import quantized_share
-from llmchat.domain.strategies import rooms
-from llmchat.domain.strategies.base import Case
-from llmchat.domain.strategies.blocks import Block
-from llmchat.domain.strategies.rooms import Room
+from llmchat.domain.speed import predict
 from llmchat.domain.words import amount, at, place
 
 BFLOAT16_CAPABILITY = (8, 0)
@@ -30,7 +31,7 @@ def plan(
     because: Sequence[str],
     *,
     beside: Mapping[str, int] = {},
-    overflow: speed.Overflow | None = None,
+    overflow: predict.Overflow | None = None,
 ) -> Plan:
     """``parts``: each block and its device. ``used``: the GPUs that take part. ``beside``: bytes that a device
     needs beyond what each such GPU does, the engine process's own RAM aside. KV cache of an offloaded block lies
@@ -38,8 +39,8 @@ def plan(
     placed = tuple(parts)
     device_of = {name: device for block, device in placed for name in block.names}
     placement = {module.name: device_of[module.name] for module in case.model.modules}
-    predicted = speed.predict(
-        speed.Holding(
+    predicted = predict.predict(
+        predict.Holding(
             case.model, case.hardware, case.precision, placement, main_device, case.context, case.kv, overflow
         )
     )
@@ -105,7 +106,7 @@ def _accounts(
     main_device: str,
     used: Mapping[str, Room],
     beside: Mapping[str, int],
-    overflow: speed.Overflow | None,
+    overflow: predict.Overflow | None,
 ) -> dict[str, Account]:
     """Devices that hold something, by kind; ``cpu`` always, for the engine process lives there."""
     weights: dict[str, int] = {}
