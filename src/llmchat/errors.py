@@ -14,6 +14,7 @@ The tree (exit code of the command line in brackets)::
     └── RunError             [1] it was possible, and went wrong
         ├── OutOfMemory
         ├── EngineDied
+        │   └── EngineKilled
         ├── StorageError         disk full, read-only, damaged file of ours
         └── InternalError        a bug in llmchat or a library
 """
@@ -110,6 +111,10 @@ class OutOfMemory(RunError):
 
 class EngineDied(RunError):
     pass
+
+
+class EngineKilled(EngineDied):
+    """By the system, most likely because the RAM ran out."""
 
 
 class StorageError(RunError):

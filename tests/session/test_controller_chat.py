@@ -108,7 +108,7 @@ async def test_death_keeps_the_part_and_reload_goes_on(kit: Kit) -> None:
     await kit.ready()
     state = await kit.say("die")
     assert state.phase is Phase.FAILED
-    assert state.problem and state.problem.kind == "EngineDied" and "signal 9" in state.problem.message
+    assert state.problem and state.problem.kind == "EngineKilled" and "signal 9" in state.problem.message
     assert kit.answers() == ["the part "]
     assert state.engine == "down"
     plan = state.plan
@@ -130,7 +130,7 @@ async def test_death_while_idle_is_told(kit: Kit) -> None:
     assert kit.session._engine.pid
     os.kill(kit.session._engine.pid, signal.SIGKILL)
     state = await kit.until(lambda s: s.phase is Phase.FAILED)
-    assert state.problem and state.problem.kind == "EngineDied"
+    assert state.problem and state.problem.kind == "EngineKilled"
     kit.session.send("anybody?")
     assert kit.state.draft == "anybody?"
     assert kit.state.problem and kit.state.problem.title == "No model is loaded"

@@ -72,7 +72,7 @@ async def test_a_switch_that_kills_the_engine_goes_back(kit: Kit) -> None:
     kit.behave(cpu_4bit="die")
     kit.session.load(kit.plan("cpu · 4bit"))
     state = await kit.until(lambda s: s.problem and s.phase is Phase.READY)
-    assert state.problem and state.problem.kind == "EngineDied"
+    assert state.problem and state.problem.kind == "EngineKilled"
     assert state.plan == before.plan and state.engine == "ready"
 
 
@@ -216,6 +216,17 @@ async def test_out_of_memory_in_a_first_load_tries_the_next_lighter_plan_once(ki
     said = [notice.text for notice in state.notices]
     assert said == ["cpu ran out of memory: Out of memory, scripted. Trying cpu · 8bit."]
     assert len(kit.pids) == 2, "a process that ran out of memory is not loaded into again"
+
+
+async def test_an_engine_that_the_system_kills_while_loading_ran_out_of_memory_too(kit: Kit) -> None:
+    kit.behave(cpu="die")
+    await kit.session.start()
+    kit.session.open(str(kit.folder))
+    state = await kit.until(lambda s: s.phase is Phase.READY)
+    assert state.plan and state.plan.label == "cpu · 8bit" and state.problem is None
+    said = [notice.text for notice in state.notices]
+    assert said[0].startswith("cpu ran out of memory: The engine was killed (signal 9)")
+    assert said[0].endswith("Trying cpu · 8bit.")
 
 
 async def test_out_of_memory_twice_leaves_the_choice_to_the_person(kit: Kit) -> None:

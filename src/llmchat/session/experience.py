@@ -56,15 +56,15 @@ class Experience:
         if self._keep:
             await in_thread(_save, facts, hardware, run)
 
-    async def ran_out(self, facts: ModelFacts, hardware: HardwareProfile, plan: Plan) -> None:
-        """Memory ran out while it was loaded: where it executes, GAP of the plan more is kept free the next time,
-        beyond what was for earlier runs."""
+    async def ran_out(self, facts: ModelFacts, hardware: HardwareProfile, plan: Plan, device: str) -> None:
+        """Memory of the ``device`` ran out while it was loaded: there GAP of the plan more is kept free the next
+        time, beyond what was for earlier runs."""
         self._now = None
         counted = await self._counted(facts, hardware, plan)
-        planned = plan.devices.get(plan.main_device, Account()).engine
-        more = _share(counted, plan.main_device) + max(SMALL, -int(-GAP * planned // 1))
+        planned = plan.devices.get(device, Account()).engine
+        more = _share(counted, device) + max(SMALL, -int(-GAP * planned // 1))
         if self._keep:
-            await in_thread(_save, facts, hardware, self._run(plan, {plan.main_device: more}))
+            await in_thread(_save, facts, hardware, self._run(plan, {device: more}))
 
     async def _counted(self, facts: ModelFacts, hardware: HardwareProfile, plan: Plan) -> Lesson:
         """What earlier runs added to this plan."""

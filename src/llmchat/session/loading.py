@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.memory import GIB, Account, gib
+from llmchat.domain.memory import CPU, GIB, Account, gib
 from llmchat.domain.plan import Plan, Ranking, Request
 from llmchat.domain.words import at
-from llmchat.errors import EngineDied, LlmchatError, OutOfMemory, UsageError
+from llmchat.errors import EngineDied, EngineKilled, LlmchatError, OutOfMemory, UsageError
 from llmchat.protocol import Load, Loaded
 from llmchat.session.experience import Experience
 from llmchat.session.hardware.machine import Machine
@@ -183,7 +183,7 @@ class Loader:
         self._last = plan
         try:
             working = await self._load_plan(opened, plan, ranking)
-        except OutOfMemory as error:
+        except (OutOfMemory, EngineKilled) as error:
             if wanted is not None:
                 raise
             working = await self._load_lighter(opened, plan, error)
@@ -193,15 +193,16 @@ class Loader:
         self._show(working)
         self.on_loaded()
 
-    async def _load_lighter(self, opened: Opened, failed: Plan, error: OutOfMemory) -> Working:
+    async def _load_lighter(self, opened: Opened, failed: Plan, error: OutOfMemory | EngineKilled) -> Working:
         """The best plan that needs less where ``failed`` ran out of memory: tried once, and said aloud."""
+        short = _short(failed, error)
         await self._fresh_engine()
         await self._engine_ready()
         ranking = await self._rank(opened, self.request)
-        plan = lighter(ranking, failed, self.request)
+        plan = lighter(ranking, failed, self.request, short)
         if plan is None:
             raise error
-        trying = plan.label if plan.label != failed.label else f"it with less {at(failed.main_device)}"
+        trying = plan.label if plan.label != failed.label else f"it with less {at(short)}"
         self._store.notice(f"{failed.label} ran out of memory: {error.message} Trying {trying}.", "warning")
         self._last = plan
         return await self._load_plan(opened, plan, ranking)
@@ -250,9 +251,9 @@ class Loader:
         hardware = self._store.state.hardware
         try:
             loaded = await self._engine.run(command, Loaded, self._preparer.progress)
-        except OutOfMemory:
+        except (OutOfMemory, EngineKilled) as error:
             if hardware is not None:
-                await self._experience.ran_out(opened.facts, hardware, plan)
+                await self._experience.ran_out(opened.facts, hardware, plan, _short(plan, error))
             raise
         self._held = working = Working(
             opened=opened, ranking=ranking, plan=plan, measured=loaded.devices, seconds=loaded.seconds
@@ -358,6 +359,11 @@ class Loader:
             load_seconds=None,
             **NOT_MEASURED,
         )
+
+
+def _short(plan: Plan, error: OutOfMemory | EngineKilled) -> str:
+    """The device that ran out of memory: the system kills for want of RAM."""
+    return CPU if isinstance(error, EngineKilled) else plan.main_device
 
 
 def _switched(working: Working) -> str:

@@ -194,12 +194,12 @@ def chosen(ranking: Ranking, wanted: Plan | None) -> Plan:
     return wanted
 
 
-def lighter(ranking: Ranking, failed: Plan, request: Request) -> Plan | None:
-    """The best plan, within what the person set, that takes less of the device on which ``failed`` executes."""
+def lighter(ranking: Ranking, failed: Plan, request: Request, device: str) -> Plan | None:
+    """The best plan, within what the person set, that takes less of the ``device`` than ``failed`` does."""
     from llmchat.domain.planner import asked_for
 
     def need(plan: Plan) -> int:
-        return plan.devices.get(failed.main_device, Account()).engine
+        return plan.devices.get(device, Account()).engine
 
     return next((p for p in ranking.plans if asked_for(p, request) and need(p) < need(failed)), None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from llmchat.errors import EngineDied
+from llmchat.errors import EngineDied, EngineKilled
 
 RELOAD = "The conversation is kept: load the model again, or choose another strategy (F4)."
 
@@ -12,9 +12,13 @@ RELOAD = "The conversation is kept: load the model again, or choose another stra
 def died(code: int | None, log: str) -> EngineDied:
     """The error for an exit code as ``subprocess`` gives it: negative for a signal. ``log``: its last lines."""
     if code == -9:
-        message = "The engine was killed (signal 9): by the system, most likely, because the RAM ran out."
-        remedy = "Choose a strategy that needs less RAM (F4), a shorter context, or close other programs."
-    elif code is not None and code < 0:
+        return EngineKilled(
+            "The engine died",
+            "The engine was killed (signal 9): by the system, most likely, because the RAM ran out.",
+            "Choose a strategy that needs less RAM (F4), a shorter context, or close other programs.",
+            detail=log,
+        )
+    if code is not None and code < 0:
         message = f"The engine crashed with {_signal(-code)}. That is a fault in a native library or a driver."
         remedy = RELOAD
     elif code == 0:

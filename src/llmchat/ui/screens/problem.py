@@ -18,9 +18,9 @@ from llmchat.ui.words import printable
 
 Answer = Literal["reload", "strategy", "log"]
 
-RELOADABLE = {"EngineDied", "OutOfMemory", "InternalError"}
+RELOADABLE = {"EngineDied", "EngineKilled", "OutOfMemory", "InternalError"}
 """Kinds after which the same plan can be tried again."""
-STRATEGY_HELPS = {"EngineDied", "OutOfMemory", "FitError", "PromptError"}
+STRATEGY_HELPS = {"EngineDied", "EngineKilled", "OutOfMemory", "FitError", "PromptError"}
 
 
 class ProblemScreen(Dialog[Answer]):
