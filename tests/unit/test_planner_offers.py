@@ -70,10 +70,14 @@ class TestKvCache:
     @pytest.mark.parametrize("policy", ["device", "8bit", "ram"])
     def test_as_the_person_wants_it(self, policy: Kv) -> None:
         ranking = rank(model(LLAMA_8B), machine("h200"), Request(kv=policy))
-        assert {p.kv for p in ranking.proposals} == {policy}
+        assert {p.kv for p in ranking.proposals if p.strategy != "cpu"} == {policy}
         assert ranking.best is not None
         if policy != "device":
             assert "You asked for the KV cache in" in ranking.why
+
+    def test_in_ram_costs_nothing_where_the_cpu_runs_the_model(self) -> None:
+        usual = plan(rank(model(SMOL), machine("no-gpu-24gb"), Request()), "cpu")
+        assert rank(model(SMOL), machine("no-gpu-24gb"), Request(kv="ram")).best == usual
 
     def test_needs_the_ram_that_it_takes(self) -> None:
         short = msgspec.structs.replace(machine("h200"), ram_available=3 * GIB)

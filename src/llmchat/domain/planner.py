@@ -69,8 +69,11 @@ class _Inquiry:
             yield from self._answers(strategy, on_cpu if strategy is cpu.STRATEGY else on_gpu, elsewhere)
 
     def case(self, precision: Precision, on_gpu: bool = True) -> Case:
-        held = prequantized.resolve(self.model, self.hardware, on_gpu and bool(self.hardware.gpus))
+        on_gpu = on_gpu and bool(self.hardware.gpus)
+        held = prequantized.resolve(self.model, self.hardware, on_gpu)
         kv = self.request.kv or "device"
+        if kv == "ram" and not on_gpu:  # where the CPU executes, it lies there with its layers
+            kv = "device"
         return Case(
             held.model, self.hardware, self.request, precision, self.context, kv, remarks=held.remarks,
             problem=held.problem, remedy=held.remedy, gpu_only=held.gpu_only,

@@ -21,11 +21,12 @@ Key = tuple[float, ...]
 
 
 def asked_for(proposal: Proposal, request: Request) -> bool:
-    """Whether it keeps to what the person set of strategy, precision and KV cache."""
+    """Whether it keeps to what the person set of strategy, precision and KV cache. A cache that was asked for in
+    RAM is with its layers only where they are in RAM, too."""
     return (
         request.strategy in (None, proposal.strategy)
         and request.precision in (None, proposal.precision)
-        and request.kv in (None, proposal.kv)
+        and (request.kv in (None, proposal.kv) or (request.kv, proposal.kv) == ("ram", "device"))
     )
 
 
