@@ -11,12 +11,14 @@ import msgspec
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from llmchat.domain import kv
 from llmchat.domain.model import LayerCache
 from llmchat.domain.plan import Kv
 from llmchat.engine.kv import cache as caches
 from llmchat.engine.kv.eight_bit import LEVELS, pack, unpack
+from llmchat.engine.kv.growing import GrowingLayer
 from llmchat.engine.model.kvcache import layer_caches
 from llmchat.engine.reply.context import Context
 
@@ -76,7 +78,7 @@ def test_in_ram_the_tokens_are_those_of_plain_transformers(name: str, through_ra
 def test_without_a_gpu_ram_is_the_plain_cache() -> None:
     context = Context(tiny.model("llama"), CPU, "ram", 64)
     assert greedy(context, IDS) == tiny.plain(tiny.model("llama"), IDS, NEW)
-    assert {type(layer).__name__ for layer in context._cache.layers} == {"DynamicLayer"}
+    assert {type(layer).__name__ for layer in context._cache.layers} == {"GrowingLayer"}
 
 
 @pytest.mark.parametrize("name", PLAIN + MIXED)
@@ -113,7 +115,7 @@ def test_after_a_rewind_all_is_as_in_a_fresh_run(name: str, policy: Kv, through_
 @pytest.mark.parametrize("name", (*PLAIN, "gemma3", "qwen3-next"))
 def test_bytes_are_those_that_the_planner_counts(name: str, policy: Kv, through_ram: None) -> None:
     model = tiny.model(name)
-    context = Context(model, CPU, policy, 64)
+    context = Context(model, CPU, policy, len(IDS))  # full: there is no room for more
     context.feed(IDS[:-1])
     context.feed(IDS[-1:])  # what a window cuts off stays allocated until the next token
     with torch.device("meta"):
@@ -168,3 +170,27 @@ def test_smollm2_says_the_same_in_8_bit_and_in_ram(smollm2: Path, through_ram: N
     expected = greedy(Context(model, CPU), ids, 40)
     assert greedy(Context(model, CPU, "ram", 128), ids, 40) == expected
     assert greedy(Context(model, CPU, "8bit"), ids, 40) == expected
+
+
+def test_a_growing_layer_makes_room_by_steps_and_writes_over_what_was_cropped() -> None:
+    layer, plain = GrowingLayer(limit=600), DynamicLayer()
+    torch.manual_seed(0)
+    for count, crop, room in (
+        (10, 0, 256),
+        (300, 0, 512),
+        (1, 105, 512),
+        (7, 0, 512),
+        (350, 0, 600),
+        (50, 0, 768),
+    ):
+        keys, values = torch.randn(1, 2, count, 4), torch.randn(1, 2, count, 4)
+        mine, theirs = layer.update(keys, values), plain.update(keys, values)
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+        assert mine[0].untyped_storage().nbytes() == room * 2 * 4 * 4
+        if crop:
+            layer.crop(-crop)
+            plain.crop(-crop)
+        assert layer.get_seq_length() == plain.get_seq_length()
+    layer.reset()
+    assert layer.get_seq_length() == 0
+    assert torch.equal(layer.update(keys, values)[0], keys)

@@ -66,7 +66,7 @@ def test_weights_and_kv_cache_take_what_was_planned(folder: Path) -> None:
     loaded, told = load(command, Task(1, lambda event: None), {})
     assert told.devices["cpu"].weights == pytest.approx(plan.devices["cpu"].weights, rel=0.03)
     for count in (SHORT, LONG):
-        context = Context(loaded.model, loaded.input_device)
+        context = Context(loaded.model, loaded.input_device, limit=count)
         context.feed(list(range(count - 1)))
         context.feed([1])
         want = planned(folder, count).devices["cpu"].kv_cache

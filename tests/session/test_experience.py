@@ -79,7 +79,7 @@ async def test_nothing_is_known_of_a_made_up_machine(kept: Experience, tmp_path:
     other = Experience(keep=False)
     await other.loaded(FACTS, MACHINE, PLAN, AS_PLANNED)
     await other.replied(stats(40, 18.0))
-    await other.ran_out(FACTS, MACHINE, PLAN)
+    await other.ran_out(FACTS, MACHINE, PLAN, CPU)
     assert list(tmp_path.iterdir()) == []
     await kept.loaded(FACTS, MACHINE, PLAN, AS_PLANNED)
     assert await other.of(FACTS, MACHINE) == other.of_now(FACTS, MACHINE) == ()
@@ -116,8 +116,8 @@ async def test_where_managed_memory_lies_is_no_gap(kept: Experience) -> None:
 
 
 async def test_each_time_memory_runs_out_more_is_kept_free(kept: Experience) -> None:
-    await kept.ran_out(FACTS, MACHINE, PLAN)
-    await kept.ran_out(FACTS, MACHINE, PLAN)
+    await kept.ran_out(FACTS, MACHINE, PLAN, CPU)
+    await kept.ran_out(FACTS, MACHINE, PLAN, CPU)
     once = round(GAP * 6 * GIB)
     assert [run.extra[CPU] for run in await runs(kept)] == pytest.approx([once, 2 * once], abs=2)
 

@@ -74,6 +74,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag="plan"):
     why_not: str = ""
     """Why this is not the best plan, in one sentence; empty for the best."""
 
+    def speed_at(self, tokens: float) -> float:
+        """Tokens/s after ``tokens`` others: a token's time grows evenly from 512 of them to a full context."""
+        short, span = 1 / self.tokens_per_second, self.context - 512
+        if span <= 0 or not self.full_tokens_per_second:
+            return self.tokens_per_second
+        slope = (1 / self.full_tokens_per_second - short) / span
+        return 1 / max(short / 2, short + slope * (tokens - 512))
+
     @property
     def pace(self) -> float:
         """Tokens/s on average over a conversation that fills the context: what plans are ranked by."""

@@ -27,6 +27,8 @@ class Experience:
         self._keep, self._clock = keep, clock
         self._now: tuple[ModelFacts, HardwareProfile, Run] | None = None
         """The run under way."""
+        self._plan: Plan | None = None
+        """What it holds."""
 
     async def of(self, facts: ModelFacts, hardware: HardwareProfile) -> tuple[Run, ...]:
         """The earlier runs of this model on this machine."""
@@ -52,7 +54,7 @@ class Experience:
         told = again or plan.runner == "managed"
         found = {} if told else gaps(_bare(plan, await self._counted(facts, hardware, plan)), measured)
         run = self._run(plan, {device: size for device, size in found.items() if size > 0})
-        self._now = (facts, hardware, run)
+        self._now, self._plan = (facts, hardware, run), plan
         if self._keep:
             await in_thread(_save, facts, hardware, run)
 
@@ -86,8 +88,11 @@ class Experience:
         if self._now is None or not stats.tokens_per_second or stats.prompt_tokens + stats.tokens > LONG:
             return
         facts, hardware, run = self._now
-        if stats.tokens_per_second > (run.tokens_per_second or 0.0):
-            self._now = (facts, hardware, replace(run, tokens_per_second=stats.tokens_per_second))
+        speed = stats.tokens_per_second
+        if self._plan:  # as it would be with as many tokens in the context as the prediction is for
+            speed *= self._plan.tokens_per_second / self._plan.speed_at(stats.prompt_tokens + stats.tokens / 2)
+        if speed > (run.tokens_per_second or 0.0):
+            self._now = (facts, hardware, replace(run, tokens_per_second=speed))
             if self._keep:
                 await in_thread(_save, *self._now)
 

@@ -8,7 +8,7 @@ December 2026: 21 ms a token as published, 37 ms in 8 bit, 17 ms in 4 bit; 512 t
 from __future__ import annotations
 
 from llmchat.domain.hardware import HardwareProfile
-from llmchat.domain.model import ModelFacts, Module
+from llmchat.domain.model import LayerCache, ModelFacts, Module
 from llmchat.domain.plan import Precision
 
 RAM_BANDWIDTH = 27.5e9
@@ -16,13 +16,16 @@ RAM_BANDWIDTH = 27.5e9
 RAM_SHARE = 0.5
 """Of the float32 bandwidth, what a 16-bit decode step reaches where that alone is known: 0.38 measured for
 SmolLM2-135M on 2 cores, 0.64 for 24 layers of an 8-billion model on 16 cores."""
-DECODE_SHARE = 0.6
-"""Of the bandwidth measured in the model's dtype, what a decode step reaches: 0.57-0.64 of 30 GB/s on the EPYC,
-sampling and text included or not."""
-BNB_DECODE = {Precision.INT8: 2.1, Precision.INT4: 2.0}
+DECODE_SHARE = 0.7
+"""Of the bandwidth measured in the model's dtype, what a decode step reaches beside launches and attention: about
+0.8 on the EPYC, 0.64 for 24 layers of an 8-billion model on 16 cores."""
+ATTENTION_SHARE = 0.2
+"""Of that bandwidth, the rate at which keys and values, expanded for every query head, pass through a decode
+step's attention: 5 of 24 GB/s on the EPYC, the same from 500 to 7,000 tokens."""
+BNB_DECODE = {Precision.INT8: 2.45, Precision.INT4: 2.33}
 """Seconds of a quantized layer against reading its published bytes: 8 bit on the EPYC; 4 bit an estimate for
 dequantizing before multiplying."""
-BNB_DECODE_KERNEL = 0.4
+BNB_DECODE_KERNEL = 0.47
 """4 bit on a CPU with bfloat16 instructions, where bitsandbytes multiplies 4-bit weights as they are: the EPYC."""
 BNB_PREFILL = {Precision.INT8: 3.2, Precision.INT4: 1.65}
 """In prefill, against products of 16-bit weights: the EPYC."""
@@ -46,11 +49,17 @@ class CpuRates:
         self._matmul = _matmul(model, hardware)
         self._assumed = FLOPS.get(model.dtype, FLOPS_16BIT) * hardware.cores
         self._ram = _ram(model, hardware)
+        self._expanded = model.attention_bytes or 0
 
-    def read(self, module: Module, kv: int) -> float:
-        """Seconds of a pass that is bound by reading the module and ``kv`` bytes of its cache."""
-        slowdown = self._decode_slowdown if module.linear_params else 1.0
-        return (module.active_bytes * slowdown + kv) / self._ram
+    def read(self, module: Module) -> float:
+        """Seconds of a pass that is bound by reading the module's weights."""
+        return module.active_bytes * (self._decode_slowdown if module.linear_params else 1.0) / self._ram
+
+    def attend(self, cache: LayerCache, context: int) -> float:
+        """Seconds of one token's attention to ``context`` others."""
+        tokens = min(context, cache.window or context)
+        expanded = max(cache.per_token, self._expanded) * tokens if cache.per_token else 0
+        return cache.constant / self._ram + expanded * DECODE_SHARE / (self._ram * ATTENTION_SHARE)
 
     def multiply(self, module: Module, operations: float) -> float:
         """Seconds of the prompt's ``operations``, and of what stands between the products."""

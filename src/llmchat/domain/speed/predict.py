@@ -140,8 +140,10 @@ class _Passes:
         spent.copies += count * self._copied(module, device)
 
     def _on_cpu(self, module: Module, prefill: bool, context: int) -> float:
-        read = self.cpu.read(module, module.cache.size(context))
-        return max(read, self.cpu.multiply(module, self._operations(module))) if prefill else read
+        read = self.cpu.read(module)
+        if prefill:
+            return max(read, self.cpu.multiply(module, self._operations(module)))
+        return read + self.cpu.attend(module.cache, context)
 
     def _on_gpu(self, module: Module, bandwidth: float, compute: float, prefill: bool, context: int) -> float:
         if not prefill:

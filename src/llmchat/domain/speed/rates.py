@@ -44,9 +44,9 @@ BNB_CPU_LAUNCHES = 1.5
 KV_LAUNCHES: dict[Kv, float] = {"device": 1.0, "8bit": 1.2, "ram": 1.4}
 """More kernels a layer for a KV cache that is quantized or fetched. Measured as above, two loads each: 0.61 and
 0.93, 0.48 and 0.70. So an estimate."""
-KV_TRAFFIC: dict[Kv, float] = {"device": 3.0, "8bit": 3.5, "ram": 3.0}
-"""Of the 16-bit KV cache's bytes, what a decode step moves in the memory of the GPU: the cache grows by
-concatenation, which reads and writes all of it, and attention reads it; 8 bit is expanded to 16 before."""
+KV_TRAFFIC: dict[Kv, float] = {"device": 1.0, "8bit": 3.5, "ram": 2.0}
+"""Of the 16-bit KV cache's bytes, what a decode step moves in the memory of the GPU: attention reads all of it; in
+8 bit it grows by concatenation and is expanded to 16 before, from RAM it is written first. Estimates, by count."""
 MATMUL_SHARE = 0.45
 """Of the rate of a large product of 512 rows, what the prefill of a whole model reaches on a GPU: an estimate from
 the 273 TFLOP/s of an H200 (see datasheet.COMPUTE_SHARE) and the some 600 that such a product reaches there."""

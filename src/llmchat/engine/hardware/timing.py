@@ -55,9 +55,10 @@ def matmul(device: str, dtype: torch.dtype, side: int) -> float:
 
 
 def layer_overhead(device: str, dtype: torch.dtype) -> float:
-    """Seconds per decoder layer and token that are not memory: the median decode step, with the engine's own loop
-    and sampling, of a model that is soon read, but large enough for a CPU to share its products out among the
-    cores. It launches what a Llama of any size launches: none of that depends on the width."""
+    """Seconds per decoder layer and token that are not memory: the median decode step, with the engine's own loop,
+    of a model that is soon read, but large enough for a CPU to share its products out among the cores. It launches
+    what a Llama of any size launches: none of that depends on the width. Greedy: what drawing costs goes with the
+    vocabulary, not with the layers."""
     config = LlamaConfig(
         vocab_size=WORDS,
         hidden_size=128,
@@ -67,7 +68,7 @@ def layer_overhead(device: str, dtype: torch.dtype) -> float:
         num_key_value_heads=2,
     )
     model = LlamaForCausalLM(config).to(device, dtype).eval()
-    context, sampler = Context(model, torch.device(device)), Sampler(Sampling(), ())
+    context, sampler = Context(model, torch.device(device)), Sampler(Sampling(temperature=0.0), ())
     logits = context.feed([0])
     steps: list[float] = []
     end = time.perf_counter() + SECONDS

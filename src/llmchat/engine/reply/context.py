@@ -18,7 +18,15 @@ from llmchat.engine.model.kvcache import cache_argument, tensors
 from llmchat.errors import ModelError
 
 ATTENTION = frozenset(
-    {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer", "EightBitLayer", "RamLayer"}
+    {
+        "DynamicLayer",
+        "DynamicSlidingWindowLayer",
+        "DynamicIndexedLayer",
+        "DummyLayer",
+        "GrowingLayer",
+        "EightBitLayer",
+        "RamLayer",
+    }
 )
 RECURRENT = frozenset(
     {

@@ -20,7 +20,7 @@ OVERHEADS = ("layer_overhead", "cpu_layer_overhead")
 """Fields of which less is."""
 Choice = Callable[[float | None, float | None], float | None]
 """Of the earlier and the later figure the one that counts."""
-MEASURES = "4"
+MEASURES = "5"
 """Changes when something else is measured, or otherwise: what was kept before then no longer counts."""
 
 
