@@ -27,8 +27,8 @@ MLP_COPIES = 3
 MASK_BYTES = 3
 """A boolean attention mask and its 16-bit form, per token of the chunk and of the context."""
 KV_GROWTH_COPIES = 1
-"""Of one layer's KV cache: transformers' DynamicCache grows by concatenation, old and new live side by side. Keys,
-then values, so that it is half a copy; the other half is for the holes that leaves."""
+"""Of one layer's KV cache: it grows by being copied into a larger room, old and new side by side. Keys, then
+values, so that it is half a copy; the other half is for the holes that leaves."""
 
 
 def cuda_context(gpu: Gpu) -> int:
