@@ -16,6 +16,8 @@ from llmchat.domain.plan import Plan
 from llmchat.domain.speed.predict import PROMPT
 from llmchat.session.threads import in_thread
 
+ENOUGH = 32
+"""Tokens of a reply below which its speed is no lesson: a moment in which the machine was busy counts too much."""
 LONG = 4 * PROMPT
 """Tokens in the context beyond which a reply says nothing about the predicted speed: that is of a short one."""
 
@@ -85,7 +87,9 @@ class Experience:
     async def replied(self, stats: ReplyStats) -> None:
         """A reply that was long enough to tell its speed. The fastest of a run counts: whatever else the machine
         did only made the others slower."""
-        if self._now is None or not stats.tokens_per_second or stats.prompt_tokens + stats.tokens > LONG:
+        if self._now is None or not stats.tokens_per_second:
+            return
+        if stats.tokens < ENOUGH or stats.prompt_tokens + stats.tokens > LONG:
             return
         facts, hardware, run = self._now
         speed = stats.tokens_per_second

@@ -26,10 +26,11 @@ def kv_cache(context: int, policy: Kv, accounts: Mapping[str, Account]) -> Itera
         yield f"{head}{KV_WORDS[policy]}: {', '.join(parts)}"
 
 
-def slower_when_full(predicted: Speed) -> Iterator[str]:
+def slower_when_full(predicted: Speed, lesson: Lesson) -> Iterator[str]:
     full = predicted.full_tokens_per_second
     if full < NOTICEABLE * predicted.tokens_per_second:
-        yield f"with the context full {rate(full)} tokens/s: for each token all of the KV cache is read"
+        speed = rate(full * lesson.speed)
+        yield f"with the context full {speed} tokens/s: for each token all of the KV cache is read"
 
 
 def learned(lesson: Lesson) -> Iterator[str]:

@@ -67,7 +67,7 @@ def plan(
             *_quantized(case),
             *case.remarks,
             *_remarks(case, placement, main_device),
-            *reasons.slower_when_full(predicted),
+            *reasons.slower_when_full(predicted, case.lesson),
             *reasons.learned(case.lesson),
             *predicted.assumed,
         ),
