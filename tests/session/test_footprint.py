@@ -74,7 +74,9 @@ def test_this_process_grows_by_what_it_takes_and_not_by_what_it_reads(tmp_path: 
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
         assert sum(view[:: mmap.PAGESIZE]) == 0
         reading = footprint(os.getpid())
-        heap = bytearray(b"x") * size
+        heap = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # not what was freed before
+        for page in range(0, size, mmap.PAGESIZE):
+            heap[page] = 1
         holding = footprint(os.getpid())
     assert before and reading and holding and len(heap) == size
     assert reading.private - before.private < size // 8
