@@ -367,7 +367,7 @@ def _short(plan: Plan, error: OutOfMemory | EngineKilled) -> str:
 
 
 def _switched(working: Working) -> str:
-    """``Switched to cpu · 4bit in 3.1 s: measured 0.4 GiB in RAM (planned 0.5 GiB).``"""
+    """``Switched to cpu · 4bit in 3.1 s: measured 0.4 GiB in RAM (planned 0.5 GiB); planned is with ...``"""
     parts = [
         f"{gib(account.engine)} {at(device)} (planned {gib(planned.engine)})"
         if (planned := working.plan.devices.get(device))
@@ -375,5 +375,5 @@ def _switched(working: Working) -> str:
         for device, account in working.measured.items()
         if account.engine
     ]
-    measured = f": measured {', '.join(parts)}" if parts else ""
+    measured = f": measured {', '.join(parts)}; planned is with a full context" if parts else ""
     return f"Switched to {working.plan.label} in {working.seconds:.1f} s{measured}."
