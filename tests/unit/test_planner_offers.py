@@ -75,6 +75,14 @@ class TestKvCache:
         if policy != "device":
             assert "You asked for the KV cache in" in ranking.why
 
+    def test_in_8_bit_is_offered_on_a_cpu_too(self) -> None:
+        """8 billion parameters in 4 bit and a 128k context: 5 + 16 GiB where 22 are free."""
+        ranking = rank(model(LLAMA_8B), machine("no-gpu-24gb"), Request(context=131072))
+        eight = kept(ranking, "cpu", "8bit", Precision.INT4)
+        assert eight.devices[CPU].kv_cache < 9 * GIB
+        refused = refusal(ranking, "cpu", Precision.INT4)
+        assert any(text.startswith("Keep the KV cache in 8 bit: that fits (") for text in refused.remedies)
+
     def test_in_ram_costs_nothing_where_the_cpu_runs_the_model(self) -> None:
         usual = plan(rank(model(SMOL), machine("no-gpu-24gb"), Request()), "cpu")
         assert rank(model(SMOL), machine("no-gpu-24gb"), Request(kv="ram")).best == usual

@@ -64,9 +64,12 @@ class _Inquiry:
 
     def at(self, precision: Precision) -> Iterator[Proposal]:
         on_gpu, on_cpu = self.case(precision), self.case(precision, on_gpu=False)
-        elsewhere = [replace(on_gpu, kv=policy) for policy in ELSEWHERE if _kv_can_move(on_gpu)]
+        beside_gpus, beside_cpu = _elsewhere(on_gpu, _policies(on_gpu)), _elsewhere(on_cpu, ("8bit",))
         for strategy in ALL:
-            yield from self._answers(strategy, on_cpu if strategy is cpu.STRATEGY else on_gpu, elsewhere)
+            if strategy is cpu.STRATEGY:
+                yield from self._answers(strategy, on_cpu, beside_cpu)
+            else:
+                yield from self._answers(strategy, on_gpu, beside_gpus)
 
     def case(self, precision: Precision, on_gpu: bool = True) -> Case:
         on_gpu = on_gpu and bool(self.hardware.gpus)
@@ -75,9 +78,17 @@ class _Inquiry:
         if kv == "ram" and not on_gpu:  # where the CPU executes, it lies there with its layers
             kv = "device"
         return Case(
-            held.model, self.hardware, self.request, precision, self.context, kv, remarks=held.remarks,
-            problem=held.problem, remedy=held.remedy, gpu_only=held.gpu_only,
-        )  # fmt: skip
+            held.model,
+            self.hardware,
+            self.request,
+            precision,
+            self.context,
+            kv,
+            remarks=held.remarks,
+            problem=held.problem,
+            remedy=held.remedy,
+            gpu_only=held.gpu_only,
+        )
 
     def _answers(self, strategy: Strategy, case: Case, elsewhere: Sequence[Case]) -> Iterator[Proposal]:
         """With the KV cache as asked; where that does not fit and nothing was asked, also what fits otherwise."""
@@ -85,7 +96,7 @@ class _Inquiry:
         yield remedies.with_context(strategy, case, answer)
         if isinstance(answer, Refusal) and self.request.kv is None and _could_help(case, answer):
             others = (self._answer(strategy, other) for other in elsewhere)
-            yield from (other for other in others if isinstance(other, Plan) and other.main_device != CPU)
+            yield from (other for other in others if isinstance(other, Plan) and not _same_place(other))
 
     def _answer(self, strategy: Strategy, case: Case) -> Proposal:
         if refusal := checks.not_loadable(case, strategy.name):
@@ -100,9 +111,20 @@ def _could_help(case: Case, refusal: Refusal) -> bool:
     return 0 < refusal.missing <= case.blocks.kv + slack
 
 
-def _kv_can_move(case: Case) -> bool:
-    """There is a KV cache, and a GPU with memory of its own beside the RAM."""
-    return bool(case.blocks.kv) and any(gpu.managed != "integrated" for gpu in case.hardware.gpus)
+def _elsewhere(case: Case, policies: Sequence[Kv]) -> list[Case]:
+    """The same with the KV cache kept otherwise; none for a model without one."""
+    return [replace(case, kv=policy) for policy in policies] if case.blocks.kv else []
+
+
+def _policies(case: Case) -> tuple[Kv, ...]:
+    """What can help there: RAM only beside a GPU with memory of its own."""
+    own = any(gpu.managed != "integrated" for gpu in case.hardware.gpus)
+    return ELSEWHERE if own else ("8bit",)
+
+
+def _same_place(plan: Plan) -> bool:
+    """A KV cache in RAM of a plan that the CPU executes is where it would be anyway."""
+    return plan.kv == "ram" and plan.main_device == CPU
 
 
 def _explained(plans: Sequence[Plan], best: Plan | None, request: Request) -> Iterator[Plan]:
@@ -141,8 +163,9 @@ def _check(model: ModelFacts, hardware: HardwareProfile, request: Request) -> No
         )
     there = {gpu.index for gpu in hardware.gpus}
     devices = ", ".join(place(cuda(number)) for number in sorted(there)) or "no GPU"
-    for index, what in (*((i, "A budget was set for") for i in request.gpu_budget),
-                        *((i, "You want to use") for i in request.gpus)):  # fmt: skip
+    named = [(index, "A budget was set for") for index in request.gpu_budget]
+    named += [(index, "You want to use") for index in request.gpus]
+    for index, what in named:
         if index not in there:
             raise UsageError(
                 "No such GPU", f"{what} GPU {index}; this machine has {devices}.", "Name GPUs that are there."

@@ -12,7 +12,7 @@ from llmchat.domain.placing import checks
 from llmchat.domain.placing.case import Case
 from llmchat.domain.plan import Plan, Precision, Request
 from llmchat.domain.precision import ORDER
-from llmchat.domain.strategies import multi_gpu, single_gpu
+from llmchat.domain.strategies import cpu, multi_gpu, single_gpu
 from llmchat.domain.words import PRECISIONS, costs, place
 
 OFFERED = (Precision.PUBLISHED, Precision.INT4)
@@ -56,8 +56,8 @@ def _more_gpus(cases: Sequence[Case]) -> Iterator[str]:
         found = multi_gpu.more_that_are_enough(one)
         if found and found[0]:
             more, like = found
-            words.append(f"{more} more GPU{'s' if more > 1 else ''} like {place(cuda(like.gpu.index))} "
-                         f"({like.gpu.name}) {PRECISIONS[one.precision]}")  # fmt: skip
+            model = f"{place(cuda(like.gpu.index))} ({like.gpu.name})"
+            words.append(f"{more} more GPU{'s' if more > 1 else ''} like {model} {PRECISIONS[one.precision]}")
     if words:
         yield f"So would {', '.join(words)}."
 
@@ -67,7 +67,7 @@ def _smaller(case: Case) -> Iterator[str]:
     last = None
     for facts in families.smaller(case.model):
         context = min(case.context, facts.max_context or case.context)
-        plan = _best(replace(case, model=facts, context=context, remarks=(), problem=""))
+        plan = _best(replace(case, model=facts, context=context, remarks=(), problem="", gpu_only=False))
         if plan is not None:
             last = (facts, plan)
             if plan.pace >= case.request.comfortable:
@@ -79,12 +79,11 @@ def _smaller(case: Case) -> Iterator[str]:
 
 def _best(case: Case) -> Plan | None:
     """Of the ways that hold it on GPUs, or in RAM where there are none."""
-    from llmchat.domain.strategies import cpu
-
     answers = (
         strategy.answer(one)
         for one in _cases(case)
         for strategy in (single_gpu.STRATEGY, multi_gpu.STRATEGY, cpu.STRATEGY)
     )
-    plans = ordered([answer for answer in answers if isinstance(answer, Plan)], Request())
+    rule = Request(comfortable=case.request.comfortable)
+    plans = ordered([answer for answer in answers if isinstance(answer, Plan)], rule)
     return plans[0] if plans else None
